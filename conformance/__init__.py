@@ -1,0 +1,1 @@
+"""A black-box conformance kit for any agent that speaks the Agent Client Protocol."""
