@@ -39,7 +39,7 @@ class Level(StrEnum):
 
 
 class Status(StrEnum):
-    """How a check ended. ``died`` and ``hung`` are findings about the agent, not errors of the kit."""
+    """How a check ended. ``died`` and ``hung`` are findings about the agent, not kit errors."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -50,7 +50,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One broken rule: which, what was seen, and the frames that prove it (indexes into the run)."""
+    """One broken rule, what was seen, and the frames that prove it (indexes into the run)."""
 
     rule: str
     message: str
