@@ -34,8 +34,15 @@ class FactError(ValueError):
     """Data that is not a valid fact. The message names the type and what is wrong."""
 
 
+class FactRefused(FactError):
+    """A fact may not be appended here and now; nothing is in the log."""
+
+
 class UnknownFact(FactError):
     """A type that nobody here has registered and that may not be skipped."""
+
+
+FactClass: TypeAlias = "type[Fact]"
 
 
 @dataclass_transform(frozen_default=True)
@@ -47,7 +54,7 @@ class Fact:
 
     type: ClassVar[str] = ""
     ignorable: ClassVar[bool] = False
-    registry: ClassVar[dict[str, type[Fact]]] = {}
+    registry: ClassVar[dict[str, FactClass]] = {}
 
     def __init_subclass__(cls, *, type: str, ignorable: bool = False) -> None:
         if type in Fact.registry:
@@ -57,13 +64,16 @@ class Fact:
         Fact.registry[type] = cls
 
 
-def decode(type: str, data: Json, writer: str | None = None) -> Fact:
+def decode(type: str, data: Json, *, writer: str | None = None, ignorable: bool = False) -> Fact:
     """A fact from its logged type and data. Raises ``UnknownFact`` or ``FactError``.
 
-    ``writer`` names who wrote an unknown type, if the log says so.
+    ``writer`` names who wrote an unknown type, ``ignorable`` whether it may be skipped, if the log
+    says so.
     """
     cls = Fact.registry.get(type)
     if cls is None:
+        if ignorable:
+            return Opaque(type, data)
         by = f" (written by {writer})" if writer else ""
         raise UnknownFact(f"unknown fact type {type!r}{by}: enable the plugin that defines it")
     try:
@@ -71,6 +81,13 @@ def decode(type: str, data: Json, writer: str | None = None) -> Fact:
     except ValueError as failure:
         raise FactError(f"not a valid {type} fact: {_first_problem(failure)}") from None
     return fact
+
+
+class Opaque(Fact, type="session/opaque", ignorable=True):
+    """A fact of a type that this reader does not know and may skip, kept as it was written."""
+
+    original: str
+    data: Json
 
 
 @cache

@@ -1,0 +1,123 @@
+"""What a journal offers: sessions by id, one writer each, a list of them.
+
+Methods block for the short time that local I/O takes; callers that must not block run them in a
+thread. A journal knows lines and headers; what facts mean it knows only as far as the list needs
+(the title).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from harness_core.session import Log, SessionEvent, SessionHeader
+
+
+class JournalError(Exception):
+    """Something is wrong with a stored session. The message tells the user what to do."""
+
+    def __init__(self, message: str, session: str) -> None:
+        super().__init__(message)
+        self.session = session
+
+
+class SessionNotFound(JournalError):
+    """No session of that id is stored."""
+
+
+class SessionExists(JournalError):
+    """A new session was given an id that is taken."""
+
+
+class SessionLocked(JournalError):
+    """Another process is writing the session; ``pid`` is its process id, if known."""
+
+    def __init__(self, message: str, session: str, pid: int | None = None) -> None:
+        super().__init__(message, session)
+        self.pid = pid
+
+
+class CorruptLog(JournalError):
+    """A line in the middle of a log is bad: the log is readable up to it, and not writable.
+
+    ``path`` and ``line`` (1-based) say where.
+    """
+
+    def __init__(self, message: str, session: str, path: str, line: int) -> None:
+        super().__init__(message, session)
+        self.path = path
+        self.line = line
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A session as read back. ``torn`` is the number of bytes dropped from an unfinished last line;
+    ``damage`` is set if reading stopped at a bad line."""
+
+    header: SessionHeader
+    events: tuple[SessionEvent, ...]
+    torn: int = 0
+    damage: CorruptLog | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A session in a list. Times are epoch milliseconds."""
+
+    id: str
+    cwd: str
+    created: int
+    updated: int
+    title: str | None = None
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Part of a list; ``cursor`` leads to the next part, ``None`` on the last."""
+
+    sessions: tuple[Summary, ...]
+    cursor: str | None = None
+
+
+class Journal(Protocol):
+    """Where sessions are kept."""
+
+    def create(self, header: SessionHeader) -> Log:
+        """A log for a new session. Nothing is stored until its first event.
+
+        Raises ``SessionExists``.
+        """
+        ...
+
+    def open(self, session: str) -> tuple[Stored, Log]:
+        """Read a session and take its lock to write on.
+
+        A torn last line is dropped from the file. Raises ``SessionNotFound``, ``SessionLocked``,
+        ``CorruptLog`` (use ``read`` to look up to the damage), or ``FactError``.
+        """
+        ...
+
+    def read(self, session: str) -> Stored:
+        """Read a session without lock or change. Raises ``SessionNotFound`` or ``FactError``."""
+        ...
+
+    def list(self, cwd: str | None = None, cursor: str | None = None, limit: int = 50) -> Page:
+        """Sessions, last updated first, of ``cwd`` if given.
+
+        The cursor is a keyset: it stays right while sessions come and go. Raises ``ValueError`` for
+        a cursor that is not one of ours.
+        """
+        ...
+
+    def delete(self, session: str) -> bool:
+        """Remove a session and all it stored; whether there was one. Raises ``SessionLocked``."""
+        ...
+
+    def path(self, session: str) -> str | None:
+        """Where a person finds the log, ``None`` if nowhere."""
+        ...
+
+    def close(self) -> None:
+        """Release what the journal itself holds."""
+        ...

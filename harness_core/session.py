@@ -1,0 +1,240 @@
+"""A session: an append-only log of facts, and the contract of appending to it.
+
+``Session.append`` is synchronous and never does I/O: it refuses, or it commits and tells. This room
+knows neither what facts mean beyond their shape, nor where logs live, nor who listens.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Any, Protocol
+
+import orjson
+
+from harness_core.bus import Bus, Emit, Parallel
+from harness_core.facts import Fact, FactRefused, Opaque, decode, field_names
+from harness_core.structure import Structure
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+"""Version of the log format. A reader refuses a newer one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHeader:
+    """What is fixed when a session begins. ``created`` is epoch milliseconds; ``cwd`` absolute.
+
+    ``parent`` and ``forked_at`` (a seq, exclusive) tell where a fork came from.
+    """
+
+    id: str
+    cwd: str
+    created: int
+    parent: str | None = None
+    forked_at: int | None = None
+    format: int = FORMAT
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEvent:
+    """A committed fact. ``seq`` is its index in the log; ``time`` (epoch ms) never orders."""
+
+    session: str
+    seq: int
+    time: int
+    fact: Fact
+
+
+SESSION_CREATED = Emit[SessionHeader]("session/created", "A session became live.")
+SESSION_EVENT = Emit[SessionEvent]("session/event", "A fact was committed; one per append.")
+SESSION_DISPOSED = Emit[SessionHeader]("session/disposed", "A session is no longer live.")
+SESSION_FLUSH = Parallel[SessionHeader](
+    "session/flush", "The durability barrier: returns when all that was appended is safe."
+)
+
+
+class ReentrantAppend(RuntimeError):
+    """An observer tried to append while an append runs: use ``session.defer``."""
+
+
+class SessionClosed(RuntimeError):
+    """The session was disposed; nothing can be appended any more."""
+
+
+class Log(Protocol):
+    """Where the lines of one live session go: the journal's side of the append contract."""
+
+    def write(self, event: SessionEvent, line: bytes) -> None:
+        """Take a committed line into the buffer. No I/O, no failure."""
+        ...
+
+    def drain(self) -> None:
+        """Hand everything buffered to the operating system. A failure is kept for ``flush``."""
+        ...
+
+    async def flush(self) -> None:
+        """Drain and sync to disk. Raises ``OSError``, also for an earlier failure that stays."""
+        ...
+
+    def spill(self, name: str, data: bytes) -> str:
+        """Keep a large output beside the log; its absolute path."""
+        ...
+
+    def close(self) -> None:
+        """Release the log and its lock."""
+        ...
+
+
+Validator = Callable[["Session", Fact], None]
+
+
+class Session:
+    """A live session. Read ``events``; change it by ``append`` alone."""
+
+    def __init__(
+        self,
+        header: SessionHeader,
+        log: Log,
+        bus: Bus,
+        events: Sequence[SessionEvent] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.header = header
+        self.log = log
+        self.bus = Bus(bus)
+        self.events: list[SessionEvent] = list(events)
+        self.structure = Structure()
+        for event in self.events:
+            self.structure.accept(event.fact)
+        self.validators: list[Validator] = []
+        """Each may raise ``FactRefused`` before a fact is committed."""
+        self.closed = False
+        self._clock = clock
+        self._appending = False
+        self._deferred: deque[Callable[[], object]] = deque()
+        self.bus.on(SESSION_FLUSH, lambda _: self.log.flush())
+
+    @property
+    def id(self) -> str:
+        """The session's id, unique among all sessions."""
+        return self.header.id
+
+    def append(self, fact: Fact) -> SessionEvent:
+        """Commit ``fact`` and tell every observer, each contained.
+
+        Raises ``ReentrantAppend``, ``SessionClosed``, or ``FactRefused``; then nothing is in the
+        log.
+        """
+        if self._appending:
+            raise ReentrantAppend("an observer may not append: use session.defer")
+        if self.closed:
+            raise SessionClosed(f"session {self.id} is closed")
+        event = SessionEvent(self.id, len(self.events), int(self._clock() * 1000), fact)
+        line = encode(event)
+        for validator in self.validators:
+            validator(self, fact)
+        self.structure.accept(fact)
+        self.events.append(event)
+        self.log.write(event, line)
+        self._appending = True
+        try:
+            self.bus.emit(SESSION_EVENT, event)
+        finally:
+            self._appending = False
+        if self._deferred:
+            self._run_deferred()
+        return event
+
+    def defer(self, function: Callable[[], object]) -> None:
+        """Run ``function`` after the current append has been observed; at once if none runs."""
+        self._deferred.append(function)
+        if not self._appending:
+            self._run_deferred()
+
+    def _run_deferred(self) -> None:
+        while self._deferred and not self._appending:
+            try:
+                self._deferred.popleft()()
+            except Exception:
+                log.exception("a deferred function of session %s failed", self.id)
+
+    async def flush(self) -> None:
+        """The durability barrier. Raises the first failure, when all have settled."""
+        await self.bus.parallel(SESSION_FLUSH, self.header)
+
+    def close(self) -> None:
+        """Refuse further appends, drop the session's listeners, release the log."""
+        if not self.closed:
+            self.closed = True
+            self.bus.scope.close()
+            self.log.close()
+
+
+def encode(event: SessionEvent) -> bytes:
+    """The log's line for an event, without line feed. Raises ``FactRefused`` if not lossless."""
+    fact = event.fact
+    line: dict[str, Any] = {"seq": event.seq, "time": event.time, "type": fact.type, "data": fact}
+    if fact.ignorable:
+        line["ignorable"] = True
+    if isinstance(fact, Opaque):
+        line["type"], line["data"] = fact.original, fact.data
+    if type(fact).__module__ != _KERNEL:
+        line["writer"] = type(fact).__module__
+    problem = lossy(fact)
+    if problem:
+        raise FactRefused(f"{fact.type}{problem}")
+    try:
+        return orjson.dumps(line)
+    except (TypeError, ValueError) as failure:
+        raise FactRefused(f"{fact.type} is not lossless JSON: {failure}") from None
+
+
+def decode_line(session: str, line: bytes) -> SessionEvent:
+    """An event from a log's line. Raises ``FactError`` or ``ValueError``."""
+    record = orjson.loads(line)
+    fact = decode(
+        record["type"],
+        record["data"],
+        writer=record.get("writer"),
+        ignorable=record.get("ignorable", False),
+    )
+    return SessionEvent(session, record["seq"], record["time"], fact)
+
+
+_KERNEL = Fact.__module__
+_EXACT = frozenset((str, int, bool, type(None)))
+
+
+def lossy(value: Any) -> str:
+    """Where and why ``value`` would not survive as JSON; empty if it would.
+
+    What orjson refuses by itself (non-string keys, lone surrogates, integers beyond 64 bits) is
+    left to it; what it would silently change is found here.
+    """
+    kind = type(value)
+    if kind in _EXACT:
+        return ""
+    if kind is float:
+        return "" if math.isfinite(value) else f": {value} is not JSON"
+    if kind is tuple or kind is list:
+        for index, item in enumerate(value):
+            if problem := lossy(item):
+                return f"[{index}]{problem}"
+        return ""
+    if kind is dict:
+        for key, item in value.items():
+            if problem := lossy(item):
+                return f".{key}{problem}"
+        return ""
+    if is_dataclass(kind):
+        for name in field_names(kind):
+            if problem := lossy(getattr(value, name)):
+                return f".{name}{problem}"
+        return ""
+    return f": a {kind.__name__} is not JSON"
