@@ -27,6 +27,8 @@ class Frame:
     direction: Direction
     time: float
     raw: bytes
+    terminated: bool = True
+    """False for the last bytes of a stream that ended without a line feed."""
 
 
 class Level(StrEnum):

@@ -45,26 +45,19 @@ def _other_kind(error: ValidationError) -> bool:
 
 
 def _no_branch(error: ValidationError, where: str) -> str:
+    """No branch fits: list the values, or else the types, that would have."""
     context = error.context or []
     options = [item for item in context if item.validator in ("const", "enum")]
     found = options[0] if options else error
     allowed = [name for item in options for name in _allowed(item)]
-    if all(item is found or not item.relative_path for item in options):
-        allowed += [str(item.validator_value) for item in context if _plain_type(item, options)]
-    names = list(dict.fromkeys(allowed))
-    wanted = f"one of {', '.join(names)}" if options else " or ".join(names)
+    kinds = [str(item.validator_value) for item in context]
+    wanted = f"one of {', '.join(dict.fromkeys(allowed))}" if options else " or ".join(kinds)
     return f"{_path(found, where)} is {show(found.instance)}; expected {wanted}"
 
 
 def _allowed(error: ValidationError) -> list[str]:
     rule = error.validator_value
     return [show(rule)] if error.validator == "const" else [show(value) for value in rule]
-
-
-def _plain_type(error: ValidationError, options: list[ValidationError]) -> bool:
-    """Whether this branch wants nothing but a type."""
-    branch = error.schema_path[0]
-    return error.validator == "type" and branch not in {item.schema_path[0] for item in options}
 
 
 def _complaint(error: ValidationError) -> str:
