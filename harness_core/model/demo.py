@@ -12,6 +12,7 @@ import hashlib
 import re
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import anyio
 import anyio.lowlevel
@@ -54,7 +55,7 @@ from harness_core.model.readable import joined
 
 CONTEXT_WINDOW = 200_000
 CHARACTERS_PER_TOKEN = 4
-DELTAS_PER_CHECKPOINT = 16
+DELTAS_PER_CHECKPOINT = 64
 """Deltas between two visits of the event loop: often enough to be cancelled in the middle."""
 
 GREETING = """\
@@ -187,7 +188,7 @@ def _chunks(
         case Repeat(count=count, text=text) if "{i}" in text:
             yield from (TextDelta(text.replace("{i}", str(n))) for n in range(1, count + 1))
         case Repeat(count=count, text=text):
-            yield from (TextDelta(text) for _ in range(count))
+            yield from repeat(TextDelta(text), count)
         case Call(name=name, arguments=arguments):
             middle = len(arguments) // 2
             yield ToolCallDelta(id, name, arguments[:middle])

@@ -195,10 +195,10 @@ def _call(rest: str, *, forever: bool = False) -> Call:
     arguments = arguments.strip() or "{}"
     try:
         value = orjson.loads(arguments)
-    except ValueError as problem:
-        raise ScriptError(f"the arguments are not JSON: {problem}") from None
+    except ValueError:
+        value = None
     if not isinstance(value, dict):
-        raise ScriptError("the arguments are not a JSON object")
+        raise ScriptError('the arguments are not a JSON object, like {"path": "/tmp/a"}')
     return Call(name, arguments, forever)
 
 
