@@ -7,7 +7,8 @@ One directive a line, everything else in the prompt is ignored:
 ``@chunks N TEXT``       N deltas of TEXT, ``{i}`` in it is the delta's index
 ``@slow N MS TEXT``      the same with MS milliseconds between the deltas
 ``@call NAME {json}``    a tool call by name (several lines: parallel calls)
-``@tool KIND {json}``    a tool call by meaning: read, write, edit, shell, plan
+``@tool KIND {json}``    a tool call by meaning: read, write, edit, shell, plan, ask
+``@id NAME``             the provider's id of the next call
 ``@fragments N``         the calls that follow stream their arguments in N pieces
 ``@usage {json}``        input, output, cached, reasoning
 ``@finish WHY``          length or refusal
@@ -114,6 +115,7 @@ class _Reader:
         self._failure: Failure | None = None
         self._retry_after: float | None = None
         self._fragments = 1
+        self._id = ""
         self._touched = False
 
     def plan(self) -> Plan:
@@ -160,11 +162,19 @@ class _Reader:
 
     def _call(self, rest: str) -> None:
         name, _, arguments = rest.partition(" ")
-        self._part(Call(name, arguments or "{}", fragments=self._fragments))
+        self._part(Call(name, arguments or "{}", self._take_id(), self._fragments))
 
     def _tool(self, rest: str) -> None:
         kind, _, arguments = rest.partition(" ")
-        self._part(ToolCall(kind, _object(arguments or "{}"), self._fragments))
+        values = _object(arguments or "{}")
+        self._part(ToolCall(kind, values, self._take_id(), self._fragments))
+
+    def _set_id(self, rest: str) -> None:
+        self._id = rest
+
+    def _take_id(self) -> str:
+        taken, self._id = self._id, ""
+        return taken
 
     def _set_fragments(self, rest: str) -> None:
         self._fragments = int(rest)
@@ -212,6 +222,7 @@ _WORDS: Mapping[str, Callable[[_Reader, str], None]] = {
     "slow": _Reader._slow,
     "call": _Reader._call,
     "tool": _Reader._tool,
+    "id": _Reader._set_id,
     "fragments": _Reader._set_fragments,
     "usage": _Reader._set_usage,
     "finish": _Reader._set_finish,

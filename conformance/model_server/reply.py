@@ -80,13 +80,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call by meaning (``read``, ``write``, ``edit``, ``shell``, ``plan``).
+    """A tool call by meaning (``read``, ``write``, ``edit``, ``shell``, ``plan``, ``ask``).
 
     The server names the offered tool that fits; see ``conformance.model_server.tools``.
     """
 
     kind: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    id: str = ""
     fragments: int = 1
 
 

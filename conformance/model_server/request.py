@@ -48,6 +48,8 @@ class ModelRequest:
     """Position among all requests of this server, from 0."""
     finished: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the answer was written completely, or the client went away."""
+    unfit: list[str] = field(default_factory=list)
+    """Meanings the script wanted a tool for and none was offered."""
     aborted: bool = False
     """True once the client went away before the answer was complete."""
 

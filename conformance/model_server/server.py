@@ -304,6 +304,7 @@ def _concrete(parts: Sequence[Part], call: ModelRequest) -> list[Part]:
     for position, part in enumerate(parts):
         found: Part | None = resolve(part, call.tools) if isinstance(part, ToolCall) else part
         if found is None and isinstance(part, ToolCall):
+            call.unfit.append(part.kind)
             found = Text(f"I have no tool to {part.kind}.")
         if isinstance(found, Call) and not found.id:
             number = f"call_{call.index}_{position}"

@@ -56,10 +56,15 @@ KINDS: Mapping[str, Kind] = {
         {"entries": ("entries", "todos", "plan", "items", "steps", "tasks", "todo_list")},
         {},
     ),
+    "ask": Kind(
+        ("ask_user_question", "ask_user", "ask", "request_user_input", "elicit", "question"),
+        {"question": ("question", "message", "prompt", "text", "questions")},
+        {},
+    ),
 }  # fmt: skip
 
 ITEM_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "content": ("content", "step", "title", "text", "task", "description"),
+    "content": ("content", "question", "step", "title", "text", "task", "description"),
     "status": ("status", "state"),
     "priority": ("priority",),
 }
@@ -73,7 +78,7 @@ def resolve(call: ToolCall, offered: Sequence[OfferedTool]) -> Call | None:
     for tool in _by_name(kind, offered):
         arguments = _arguments(kind, call.arguments, tool)
         if arguments is not None:
-            return Call.of(tool.name, arguments, fragments=call.fragments)
+            return Call.of(tool.name, arguments, id=call.id, fragments=call.fragments)
     return None
 
 
@@ -115,6 +120,9 @@ def _shaped(value: Any, schema: Any) -> Any:
     if not isinstance(schema, dict):
         return value
     if isinstance(value, str) and schema.get("type") == "array":
+        items = schema.get("items")
+        if isinstance(items, dict) and items.get("type") == "object":
+            return _shaped([{"content": value}], schema)
         return ["bash", "-c", value]
     if isinstance(value, list):
         items = schema.get("items")
