@@ -41,13 +41,13 @@ def _discriminating(rule: Rule) -> Rule:
     def narrowed(
         validator: Validator, branches: list[Schema], value: Any, schema: Schema
     ) -> Iterator[ValidationError]:
-        meant = [branch for branch in branches if _fits(branch, value)]
+        meant = [branch for branch in branches if fits(branch, value)]
         return rule(validator, meant or branches, value, schema)
 
     return narrowed
 
 
-def _fits(branch: Schema, value: Any) -> bool:
+def fits(branch: Schema, value: Any) -> bool:
     """False only if a constant in the branch makes it impossible."""
     if "const" in branch:
         return bool(branch["const"] == value)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from conformance.schema.compiler import fits
 from conformance.schema.library import Library, Schema
 
 UNIONS = ("anyOf", "oneOf")
@@ -65,8 +66,11 @@ def _flatten(value: Any, schema: Schema | bool, library: Library) -> Iterator[Sc
 
 
 def _applying(value: Any, branches: list[Schema], library: Library) -> list[Schema]:
-    """The branches the value satisfies; all of them if it satisfies none."""
-    return [branch for branch in branches if library.holds(branch, value)] or branches
+    """The branches the value satisfies, else those it may be meant for."""
+    meant = [branch for branch in branches if fits(branch, value)]
+    if len(meant) == 1:
+        return meant
+    return [branch for branch in meant if library.holds(branch, value)] or meant or branches
 
 
 def _dot(path: str) -> str:

@@ -49,6 +49,8 @@ class Library:
 
     def __init__(self, defs: Schema) -> None:
         self.defs = defs
+        self.sound: set[tuple[str, Direction, str | None, str]] = set()
+        """Shapes of messages found to be in order, by question."""
         self._compiled: dict[str, Validator] = {}
 
     def definition(self, method: str, kind: Kind, direction: Direction) -> str | None:
