@@ -88,7 +88,8 @@ class Message:
     @property
     def kind(self) -> str | None:
         """The discriminator of an update."""
-        return self.update.get("sessionUpdate")
+        kind = self.update.get("sessionUpdate")
+        return kind if isinstance(kind, str) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def permission(dialogue: Dialogue) -> Iterator[Broken]:
     for message, calls, _ in _story(dialogue):
         asked = message.role is Role.REQUEST and message.method == "session/request_permission"
         name = dig(message.params, "toolCall", "toolCallId")
-        if asked and name not in calls:
+        if asked and str(name) not in calls:
             yield broken(f"permission is asked for {name!r}, which no tool_call announced", message)
 
 

@@ -69,7 +69,8 @@ def stale_update(dialogue: Dialogue) -> Iterator[Broken]:
             continue
         turns = born.setdefault((session.id, key), session.prompting(message.index))
         ended = [span for span in turns if span.end < message.index]
-        if turns and len(ended) == len(turns) and session.prompting(message.index):
+        running = session.prompting(message.index) and message.kind != "tool_call"
+        if running and turns and len(ended) == len(turns):
             answer = ended[-1].request.answers[0]
             yield broken(f"{message.kind} of a turn that was answered", answer, message)
 
@@ -102,7 +103,8 @@ def late_permission(dialogue: Dialogue) -> Iterator[Broken]:
 def stop_reason(dialogue: Dialogue) -> Iterator[Broken]:
     for prompt, answer in _answered(dialogue):
         reason = dig(answer.result, "stopReason")
-        if "result" in answer.value and reason not in STOP_REASONS:
+        known = isinstance(reason, str) and reason in STOP_REASONS
+        if "result" in answer.value and not known:
             yield broken(f"the turn stopped with {reason!r}", prompt, answer)
 
 
@@ -126,7 +128,7 @@ def cancel_error(dialogue: Dialogue) -> Iterator[Broken]:
         code = dig(answer.value, "error", "code")
         session = dialogue.sessions.get(prompt.session or "")
         cancels = [at for at in (session.cancels if session else []) if at in Span(prompt)]
-        if code is not None and code not in REJECTIONS and cancels:
+        if isinstance(code, int) and code not in REJECTIONS and cancels:
             cancel = dialogue.messages[cancels[0]]
             yield broken(
                 f"a cancelled prompt was answered with error {code}", prompt, cancel, answer
