@@ -70,14 +70,13 @@ def decode(type: str, data: Json, *, writer: str | None = None, ignorable: bool 
     ``writer`` names who wrote an unknown type, ``ignorable`` whether it may be skipped, if the log
     says so.
     """
-    cls = Fact.registry.get(type)
-    if cls is None:
+    if type not in Fact.registry:
         if ignorable:
             return Opaque(type, data)
         by = f" (written by {writer})" if writer else ""
         raise UnknownFact(f"unknown fact type {type!r}{by}: enable the plugin that defines it")
     try:
-        fact: Fact = _adapter(cls).validate_python(data)
+        fact: Fact = _adapter(type).validate_python(data)
     except ValueError as failure:
         raise FactError(f"not a valid {type} fact: {_first_problem(failure)}") from None
     return fact
@@ -91,10 +90,10 @@ class Opaque(Fact, type="session/opaque", ignorable=True):
 
 
 @cache
-def _adapter(cls: type[Fact]) -> TypeAdapter[Any]:
+def _adapter(type: str) -> TypeAdapter[Any]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(cls)
+    return TypeAdapter(Fact.registry[type])
 
 
 def _first_problem(failure: Any) -> str:
@@ -320,9 +319,13 @@ class SeedEnd(Fact, type="session/seed-end"):
 
 
 class RequestHeader(Fact, type="request/header"):
-    """How models are called from here on. Written only when changed."""
+    """How models are called from here on. Written only when changed.
+
+    ``context_window`` is in tokens, ``None`` if nobody knows.
+    """
 
     config: ModelConfig
+    context_window: int | None = None
 
 
 class RequestContext(Fact, type="request/context"):

@@ -1,0 +1,36 @@
+"""``acp-harness``: with no arguments it serves ACP on stdio.
+
+The guard on the standard streams stands before anything else is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments in ([], ["acp"]):
+        return serve_stdio({})
+    from acp_server.cli.command import run
+
+    return run(arguments)
+
+
+def serve_stdio(flags: dict[str, object]) -> int:
+    """Serve ACP on the process's standard streams until the client has gone."""
+    from acp_server.stdio import guard
+
+    source, target = guard()
+    import asyncio
+
+    from acp_server.server import serve
+
+    asyncio.run(serve(source, target, flags))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""What has to be there before the first session: settings, log, journal, harness.
+
+Everything heavy is imported here and in what this imports, after ``initialize`` was answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from acp_server.capabilities import ClientCapabilities
+from acp_server.framing import INTERNAL_ERROR
+from acp_server.host import Host
+from acp_server.logs import set_up_logging
+from acp_server.rpc import Peer, RpcError
+from harness_core.config import Config, ConfigError, data_dir
+from harness_core.harness import Harness
+from harness_core.journal.jsonl import JsonlJournal
+
+
+@asynccontextmanager
+async def bring_up(
+    flags: Mapping[str, Any], peer: Peer, client: ClientCapabilities
+) -> AsyncIterator[Host]:
+    """A host over a running harness. Raises ``RpcError`` that tells what to repair."""
+    try:
+        config = Config.load(flags=flags)
+        settings = config.for_cwd(None)
+    except ConfigError as failure:
+        raise RpcError(INTERNAL_ERROR, str(failure), {"reason": "settings"}) from None
+    set_up_logging(settings)
+    journal = JsonlJournal(data_dir(settings) / "sessions")
+    async with Harness(journal=journal, config=config) as harness:
+        yield Host(harness, peer)

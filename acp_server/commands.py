@@ -1,0 +1,76 @@
+"""Slash commands: prompts with a short name.
+
+A command arrives as ordinary text that starts with ``/name`` (V1-CMD-02) and stays in the log as it
+was typed; the model is told beside it what it means. Anything else goes to the model as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness_core.bus import Next
+from harness_core.content import Text, UserMessage
+from harness_core.loop import PreStep
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A named prompt. ``hint`` tells what may follow the name."""
+
+    name: str
+    description: str
+    prompt: str
+    hint: str
+
+
+COMMANDS = (
+    Command(
+        "init",
+        "Write an AGENTS.md that tells coding agents how to work in this project",
+        "Look through this project and write an AGENTS.md for coding agents at its root, or "
+        "improve the one that is there: what it is, how it is laid out, how to build, test and "
+        "check it, and the conventions a change must keep. Be short and exact.",
+        "what to pay attention to",
+    ),
+    Command(
+        "review",
+        "Review the uncommitted changes of this project",
+        "Review the uncommitted changes of this project (git status, git diff). Report real "
+        "problems first, each with file and line and why it is one. Change nothing.",
+        "what to look for",
+    ),
+)
+
+
+def announced() -> dict[str, Any]:
+    """The ``available_commands_update`` that lists them all (V1-CMD-01)."""
+    return {
+        "sessionUpdate": "available_commands_update",
+        "availableCommands": [
+            {"name": c.name, "description": c.description, "input": {"hint": c.hint}}
+            for c in COMMANDS
+        ],
+    }
+
+
+def explanation(message: UserMessage) -> UserMessage | None:
+    """What a command in ``message`` means, as context for the model; ``None`` if it is none."""
+    first = message.content[0] if message.content else None
+    if not (isinstance(first, Text) and first.text.startswith("/")) or message.source != "prompt":
+        return None
+    name, *_ = first.text[1:].split(maxsplit=1) or [""]
+    for command in COMMANDS:
+        if command.name == name:
+            text = f"The user gave the command /{name}, which means: {command.prompt}"
+            return UserMessage(f"{message.id}-command", (Text(text),), source="context")
+    return None
+
+
+async def explain(draft: PreStep, following: Next[PreStep, PreStep]) -> PreStep:
+    """At ``agent/pre-step``: put the meaning of each command beside it."""
+    messages: list[UserMessage] = []
+    for message in draft.messages:
+        meaning = explanation(message)
+        messages += [message] if meaning is None else [message, meaning]
+    return await following(replace(draft, messages=tuple(messages)))

@@ -1,0 +1,82 @@
+"""ACP content blocks to the harness's, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from acp_server.framing import INVALID_PARAMS
+from acp_server.rpc import RpcError
+from acp_server.wire.v1 import (
+    BlobResource,
+    Block,
+    ImageBlock,
+    LinkBlock,
+    ResourceBlock,
+    TextBlock,
+    TextResource,
+)
+from harness_core.content import (
+    Audio,
+    Image,
+    Resource,
+    ResourceLink,
+    ResultBlock,
+    Text,
+    UserBlock,
+)
+
+
+def block_of(block: ResultBlock) -> dict[str, Any]:
+    """A harness block as an ACP content block; absent fields are omitted."""
+    match block:
+        case Text(text=text):
+            return {"type": "text", "text": text}
+        case Image(data=data, mime_type=mime, uri=uri):
+            return _without_none({"type": "image", "data": data, "mimeType": mime, "uri": uri})
+        case Audio(data=data, mime_type=mime):
+            return {"type": "audio", "data": data, "mimeType": mime}
+        case ResourceLink():
+            return _without_none(
+                {
+                    "type": "resource_link",
+                    "uri": block.uri,
+                    "name": block.name,
+                    "title": block.title,
+                    "description": block.description,
+                    "mimeType": block.mime_type,
+                    "size": block.size,
+                }
+            )
+        case Resource(uri=uri, text=text, blob=blob, mime_type=mime):
+            inner = {"uri": uri, "text": text, "blob": blob, "mimeType": mime}
+            return {"type": "resource", "resource": _without_none(inner)}
+
+
+def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def blocks_of(prompt: Sequence[Block]) -> tuple[UserBlock, ...]:
+    """A validated prompt's blocks. Raises ``RpcError`` (-32602) for an empty prompt or a block type
+    that was not advertised (V1-TURN-01, V1-TURN-10)."""
+    if not prompt:
+        raise RpcError(INVALID_PARAMS, "prompt must have at least one content block")
+    return tuple(map(_block, prompt))
+
+
+def _block(block: Block) -> UserBlock:
+    match block:
+        case TextBlock(text=text):
+            return Text(text)
+        case ImageBlock(data=data, mime_type=mime, uri=uri):
+            return Image(data, mime, uri)
+        case LinkBlock():
+            return ResourceLink(
+                block.uri, block.name, block.title, block.description, block.mime_type, block.size
+            )
+        case ResourceBlock(resource=TextResource() as inner):
+            return Resource(inner.uri, text=inner.text, mime_type=inner.mime_type)
+        case ResourceBlock(resource=BlobResource() as inner):
+            return Resource(inner.uri, blob=inner.blob, mime_type=inner.mime_type)
+    raise RpcError(INVALID_PARAMS, f"{block.type} content was not offered by this agent")

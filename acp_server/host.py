@@ -1,0 +1,226 @@
+"""The methods that need a harness. Loaded after ``initialize`` was answered.
+
+One function per method: validate, ask the harness, answer. Knows no framing and no capability.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+from acp_server.capabilities import AUTH_METHODS
+from acp_server.commands import announced
+from acp_server.content import blocks_of
+from acp_server.framing import AUTH_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS, NOT_FOUND
+from acp_server.projection import timestamp
+from acp_server.rpc import Inbound, Params, Peer, RpcError
+from acp_server.sessions import AcpSession
+from acp_server.wire import v1
+from harness_core.agent import Agent, AgentDisposed
+from harness_core.config import ConfigError
+from harness_core.facts import FactError
+from harness_core.harness import Harness
+from harness_core.journal import JournalError, SessionNotFound, Summary
+from harness_core.model.protocol import ModelSetupError
+
+log = logging.getLogger(__name__)
+
+
+class Host:
+    """The sessions of one connection over one harness."""
+
+    def __init__(self, harness: Harness, peer: Peer) -> None:
+        self.harness = harness
+        self.peer = peer
+        self.sessions: dict[str, AcpSession] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    # --- sign-in -------------------------------------------------------------------------------
+
+    async def authenticate(self, _: Inbound, params: Params) -> Params:
+        """``authenticate``: check that the configured model can be used (V1-AUTH-05)."""
+        method = v1.validate(v1.Authenticate, params).method_id
+        if method not in (entry["id"] for entry in AUTH_METHODS):
+            raise RpcError(INVALID_PARAMS, f"there is no auth method {method!r}")
+        try:
+            self.harness.runtime.model(self.harness.settings.model)
+        except ModelSetupError as failure:
+            raise RpcError(AUTH_REQUIRED, str(failure), {"authMethods": AUTH_METHODS}) from None
+        return {}
+
+    # --- sessions ------------------------------------------------------------------------------
+
+    async def new(self, inbound: Inbound, params: Params) -> Params:
+        """``session/new``."""
+        request = v1.validate(v1.NewSession, params)
+        cwd, roots = _directories(request)
+        _refuse_remote(request)
+        try:
+            agent = await self.harness.create(cwd, roots)
+        except ConfigError as failure:
+            raise _misconfigured(failure) from None
+        session = self._adopt(agent)
+        inbound.after.append(lambda: self._announce(session))
+        return {"sessionId": session.id}
+
+    async def load(self, inbound: Inbound, params: Params) -> Params:
+        """``session/load``: everything is replayed before the answer (V1-LOAD-03)."""
+        session = await self._open(params)
+        session.replay()
+        inbound.after.append(lambda: self._announce(session))
+        return {}
+
+    async def resume(self, inbound: Inbound, params: Params) -> Params:
+        """``session/resume``: as load, without replay (V1-RESUME-02)."""
+        session = await self._open(params)
+        inbound.after.append(lambda: self._announce(session))
+        return {}
+
+    async def list_sessions(self, _: Inbound, params: Params) -> Params:
+        """``session/list``."""
+        request = v1.validate(v1.ListSessions, params)
+        try:
+            page = await self.harness.list(request.cwd, request.cursor)
+        except ValueError:
+            raise RpcError(INVALID_PARAMS, "this cursor is not one of ours") from None
+        result: dict[str, Any] = {"sessions": [_info(summary) for summary in page.sessions]}
+        if page.cursor is not None:
+            result["nextCursor"] = page.cursor
+        return result
+
+    async def close(self, _: Inbound, params: Params) -> Params:
+        """``session/close``: succeeds for a session that is not open, too (V1-CLOSE-04)."""
+        await self._close(v1.validate(v1.OfSession, params).session_id)
+        return {}
+
+    async def delete(self, _: Inbound, params: Params) -> Params:
+        """``session/delete``: closed first if it is open; succeeds if there is none (V1-DEL-03)."""
+        id = v1.validate(v1.OfSession, params).session_id
+        await self._close(id)
+        try:
+            await self.harness.delete(id)
+        except JournalError as failure:
+            raise _journal_error(failure) from None
+        return {}
+
+    # --- turns ---------------------------------------------------------------------------------
+
+    async def prompt(self, inbound: Inbound, params: Params) -> Params:
+        """``session/prompt``."""
+        request = v1.validate(v1.Prompt, params)
+        content = blocks_of(request.prompt)
+        if request.session_id in self._locks:
+            async with self._locks[request.session_id]:
+                pass
+        session = self.sessions.get(request.session_id)
+        if session is None:
+            raise _unknown(request.session_id)
+        try:
+            return await session.prompt(inbound, content)
+        except AgentDisposed:
+            raise _unknown(request.session_id) from None
+
+    async def cancel(self, _: Inbound, params: Params) -> Params:
+        """``session/cancel``: never answered, harmless at any time (V1-CANCEL-01)."""
+        session = self.sessions.get(v1.validate(v1.OfSession, params).session_id)
+        if session is not None:
+            session.cancel()
+        return {}
+
+    # --- small things --------------------------------------------------------------------------
+
+    def _adopt(self, agent: Agent) -> AcpSession:
+        session = AcpSession(agent, self.peer)
+        self.sessions[session.id] = session
+        return session
+
+    def _announce(self, session: AcpSession) -> None:
+        """What a client is told only after it knows the session (V1-NEW-12, V1-CMD-01)."""
+        session.update(announced())
+
+    async def _open(self, params: Params) -> AcpSession:
+        request = v1.validate(v1.OldSession, params)
+        id = request.session_id
+        cwd, roots = _directories(request)
+        _refuse_remote(request)
+        lock = self._locks.setdefault(id, asyncio.Lock())
+        try:
+            async with lock:
+                return await self._open_locked(id, cwd, roots)
+        finally:
+            if not lock.locked():
+                self._locks.pop(id, None)
+
+    async def _open_locked(self, id: str, cwd: str, roots: list[Path]) -> AcpSession:
+        session = self.sessions.get(id)
+        if session is None:
+            try:
+                stored = await self.harness.read(id)
+                _same_directory(stored.header.cwd, cwd)
+                session = self._adopt(await self.harness.resume(id, roots))
+            except JournalError as failure:
+                raise _journal_error(failure) from None
+            except FactError as failure:
+                raise RpcError(INTERNAL_ERROR, str(failure), {"sessionId": id}) from None
+            except ConfigError as failure:
+                raise _misconfigured(failure) from None
+        else:
+            _same_directory(str(session.agent.cwd), cwd)
+            session.agent.set_roots(roots)
+        return session
+
+    async def _close(self, id: str) -> None:
+        session = self.sessions.get(id)
+        if session is not None:
+            await session.close()
+            self.sessions.pop(id, None)
+
+
+def _directories(request: v1.NewSession) -> tuple[str, list[Path]]:
+    """The session's directory and additional ones; all must be there (V1-NEW-02, V1-DIR-03)."""
+    for path in (request.cwd, *request.additional_directories):
+        if not os.path.isdir(path):
+            raise RpcError(INVALID_PARAMS, f"{path} is not a directory on this machine")
+    return request.cwd, list(dict.fromkeys(map(Path, request.additional_directories)))
+
+
+def _refuse_remote(request: v1.NewSession) -> None:
+    for server in request.mcp_servers:
+        if isinstance(server, v1.RemoteServer):
+            raise RpcError(
+                INVALID_PARAMS,
+                f"MCP server {server.name}: this agent does not offer the {server.type} transport",
+            )
+
+
+def _same_directory(stored: str, given: str) -> None:
+    """A session lives in one directory; another one is refused, never silently ignored."""
+    if os.path.realpath(stored) != os.path.realpath(given):
+        raise RpcError(INVALID_PARAMS, f"this session belongs to {stored}; open it with that cwd")
+
+
+def _unknown(id: str) -> RpcError:
+    return RpcError(
+        NOT_FOUND, "there is no open session with this id: load it first", {"sessionId": id}
+    )
+
+
+def _journal_error(failure: JournalError) -> RpcError:
+    code = NOT_FOUND if isinstance(failure, SessionNotFound) else INTERNAL_ERROR
+    return RpcError(code, str(failure), {"sessionId": failure.session})
+
+
+def _misconfigured(failure: ConfigError) -> RpcError:
+    return RpcError(INTERNAL_ERROR, str(failure), {"reason": "settings"})
+
+
+def _info(summary: Summary) -> dict[str, Any]:
+    info: dict[str, Any] = {
+        "sessionId": summary.id,
+        "cwd": summary.cwd,
+        "updatedAt": timestamp(summary.updated),
+    }
+    return info if summary.title is None else {**info, "title": summary.title}

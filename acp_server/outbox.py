@@ -1,0 +1,105 @@
+"""The one ordered way out: requests, answers and updates leave in the order they were produced.
+
+What is put within one tick of the event loop leaves in one write, after the log lines behind it
+were handed to the operating system. While the client does not read, adjacent text chunks of a
+message are merged, so that memory is bounded by the text itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from acp_server.framing import encode
+
+HIGH_WATER = 1 << 20
+"""Bytes that may wait in the writer before updates are held and merged."""
+
+LONGEST_TEXT = 8_000
+"""Characters of text in one update; with every character escaped a line stays below 64 KiB."""
+
+
+class Sink(Protocol):
+    """Where encoded lines go."""
+
+    pending: int
+
+    def write(self, data: bytes) -> None:
+        """Accept bytes; never blocks."""
+        ...
+
+
+class Outbox:
+    """Holds messages for the rest of a tick, and longer while the client does not read."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._loop = asyncio.get_running_loop()
+        self._messages: list[Mapping[str, Any]] = []
+        self._drains: dict[Callable[[], None], None] = {}
+        self._scheduled = False
+
+    def put(self, message: Mapping[str, Any], drain: Callable[[], None] | None = None) -> None:
+        """Queue ``message``; ``drain`` runs before it leaves (write-behind of its facts)."""
+        if drain is not None:
+            self._drains[drain] = None
+        if self._congested and self._messages and _merge(self._messages[-1], message):
+            return
+        self._messages.append(message)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.flush)
+
+    @property
+    def _congested(self) -> bool:
+        return self._sink.pending > HIGH_WATER
+
+    def flush(self) -> None:
+        """Hand everything to the sink now, unless the client is not reading."""
+        self._scheduled = False
+        if not self._messages or self._congested:
+            return
+        self._send()
+
+    def _send(self) -> None:
+        for drain in self._drains:
+            drain()
+        self._drains.clear()
+        messages, self._messages = self._messages, []
+        self._sink.write(b"".join(map(encode, messages)))
+
+    def finish(self) -> None:
+        """Hand over what is left, whatever the client does."""
+        if self._messages:
+            self._send()
+
+
+def text_chunk(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The ``update`` of a ``session/update`` that is a text chunk, else ``None``."""
+    update: Mapping[str, Any] | None = message.get("params", {}).get("update")
+    if update is None or not str(update.get("sessionUpdate", "")).endswith("_chunk"):
+        return None
+    return update if update["content"]["type"] == "text" else None
+
+
+def _merge(last: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Add a text chunk to the one before it, if both belong to one message."""
+    before, after = text_chunk(last), text_chunk(new)
+    if before is None or after is None:
+        return False
+    same = last["params"]["sessionId"] == new["params"]["sessionId"]
+    if not (same and mergeable(before, after)):
+        return False
+    before["content"]["text"] += after["content"]["text"]
+    return True
+
+
+def mergeable(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether two text chunks are of one message and short enough to be one."""
+    size = len(before["content"]["text"]) + len(after["content"]["text"])
+    return (
+        before["sessionUpdate"] == after["sessionUpdate"]
+        and before.get("messageId") == after.get("messageId")
+        and size <= LONGEST_TEXT
+    )

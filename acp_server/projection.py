@@ -1,0 +1,327 @@
+"""Facts to ``session/update``: one pure function, used live and by ``session/load``.
+
+``project(event, state)`` returns the updates that an event causes and moves ``state`` along. There
+is no client in sight, no clock and no I/O: what a replay says is what the live run said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import orjson
+
+from acp_server.cards import Card, card_of_call, card_of_result, windowed
+from acp_server.content import block_of
+from acp_server.outbox import LONGEST_TEXT, mergeable
+from acp_server.terminal import Terminal
+from harness_core.content import (
+    Chunk,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+)
+from harness_core.facts import (
+    AssistantChunk,
+    AssistantSaid,
+    LlmRetry,
+    PlanWrite,
+    Reason,
+    RequestHeader,
+    SessionTitle,
+    StepStart,
+    ToolArguments,
+    ToolCalled,
+    ToolPrinted,
+    ToolReturned,
+    ToolStarted,
+    TurnEnd,
+    UserSaid,
+)
+from harness_core.session import SessionEvent
+from harness_core.tools.tool import Tool
+
+Update: TypeAlias = dict[str, Any]
+Lookup: TypeAlias = Callable[[str], Tool[Any] | None]
+
+DISCARDED = "\n\n*The connection to the model broke; the answer starts again.*\n\n"
+INTERRUPTED = "*The agent was stopped here, before it had finished.*"
+
+
+@dataclass(slots=True)
+class CallState:
+    """A tool call that is on the client's screen."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    terminal: Terminal | None = None
+
+
+@dataclass(slots=True)
+class State:
+    """What projection remembers between events. ``cwd`` is absolute."""
+
+    cwd: str
+    tool: Lookup
+    context_window: int | None = None
+    streamed: bool = False
+    """Whether the open attempt has shown text or reasoning."""
+    attempt: int = 1
+    calls: dict[str, CallState] = field(default_factory=dict)
+    """The calls without a final status."""
+
+
+def project(event: SessionEvent, state: State) -> Sequence[Update]:
+    """The updates that ``event`` causes, in order; ``state`` is moved along."""
+    match event.fact:
+        case AssistantChunk() as fact:
+            return _chunk(fact, fact.chunk, state)
+        case ToolPrinted(call_id=id) as fact:
+            return _printed(id, fact, event.time, state)
+        case UserSaid(message=message) if message.source != "context":
+            return [
+                {
+                    "sessionUpdate": "user_message_chunk",
+                    "content": block_of(block),
+                    "messageId": message.id,
+                }
+                for block in message.content
+            ]
+        case StepStart():
+            state.streamed, state.attempt = False, 1
+        case AssistantSaid() as fact:
+            return [*_unstreamed(fact, state), *_usage(fact.usage, state)]
+        case ToolCalled() as fact:
+            return [_called(fact, state)]
+        case ToolArguments(call_id=id, arguments=text) if id in state.calls:
+            call = state.calls[id]
+            call.arguments = _arguments(text)
+            card = card_of_call(state.tool(call.name), call.name, call.arguments, state.cwd)
+            return [_update(id, card)]
+        case ToolStarted(call_id=id) if id in state.calls:
+            return [_status(id, "in_progress")]
+        case ToolReturned() as fact:
+            return [_returned(fact, state)]
+        case PlanWrite(entries=entries):
+            return [{"sessionUpdate": "plan", "entries": [_entry(entry) for entry in entries]}]
+        case SessionTitle(title=title):
+            return [_info(title, event.time)]
+        case RequestHeader(context_window=window):
+            state.context_window = window
+        case LlmRetry() as fact:
+            return _discarded(fact, state)
+        case TurnEnd(turn=turn, reason=reason):
+            return [*_close_calls(state), *_ending(turn, reason)]
+    return ()
+
+
+# --- what the model says -----------------------------------------------------------------------
+
+
+def message_id(turn: int, step: int, attempt: int, kind: str = "msg") -> str:
+    """The id of an assistant message or thought: from the log, so a replay gives the same."""
+    again = f"-{attempt}" if attempt > 1 else ""
+    return f"{kind}-{turn}-{step}{again}"
+
+
+def _chunk(fact: AssistantChunk, chunk: Chunk, state: State) -> Sequence[Update]:
+    if isinstance(chunk, TextDelta):
+        if not chunk.text:
+            return ()
+        state.streamed, state.attempt = True, fact.attempt
+        id = message_id(fact.turn, fact.step, fact.attempt)
+        return _texts("agent_message_chunk", chunk.text, id)
+    if isinstance(chunk, ReasoningDelta):
+        if not chunk.text:
+            return ()
+        state.streamed, state.attempt = True, fact.attempt
+        id = message_id(fact.turn, fact.step, fact.attempt, "thought")
+        return _texts("agent_thought_chunk", chunk.text, id)
+    if isinstance(chunk, ToolCallDelta) and chunk.name and chunk.id not in state.calls:
+        return [_announced(chunk.id, chunk.name, state)]
+    return ()
+
+
+def _texts(kind: str, text: str, id: str) -> Sequence[Update]:
+    """Text as chunks short enough for one line each."""
+    pieces = (
+        (text,)
+        if len(text) <= LONGEST_TEXT
+        else [text[i : i + LONGEST_TEXT] for i in range(0, len(text), LONGEST_TEXT)]
+    )
+    return [
+        {"sessionUpdate": kind, "content": {"type": "text", "text": piece}, "messageId": id}
+        for piece in pieces
+    ]
+
+
+def _unstreamed(fact: AssistantSaid, state: State) -> Sequence[Update]:
+    """Text of a message that came whole, without chunks."""
+    text = "" if state.streamed else fact.message.text
+    if not text:
+        return ()
+    return _texts("agent_message_chunk", text, message_id(fact.turn, fact.step, 1))
+
+
+def _usage(usage: Usage | None, state: State) -> Sequence[Update]:
+    """Context in use, of the last request, not summed up (V1-USE-01)."""
+    if usage is None or not state.context_window:
+        return ()
+    used = min(usage.context, state.context_window)
+    return [{"sessionUpdate": "usage_update", "used": used, "size": state.context_window}]
+
+
+def _discarded(fact: LlmRetry, state: State) -> Sequence[Update]:
+    """Mark what was shown of a failed attempt; the next one is a new message."""
+    updates = list(_close_calls(state))
+    if state.streamed:
+        id = message_id(fact.turn, fact.step, state.attempt)
+        updates += _texts("agent_message_chunk", DISCARDED, id)
+    state.streamed = False
+    return updates
+
+
+def _ending(turn: int, reason: Reason) -> Sequence[Update]:
+    """The reason of an unusual end, as text; what is an error is told by the answer."""
+    text = {
+        "refused": reason.why or "The model refused to answer.",
+        "blocked": f"Blocked by {reason.by}: {reason.why}",
+        "aborted": f"Stopped: {reason.why}" if reason.cause == "hook" and reason.why else "",
+        "interrupted": INTERRUPTED,
+    }.get(reason.kind, "")
+    return _texts("agent_message_chunk", text, f"end-{turn}") if text else ()
+
+
+# --- tool calls --------------------------------------------------------------------------------
+
+
+def _announced(id: str, name: str, state: State) -> Update:
+    """A call whose arguments are still on their way (V1-TURN-06)."""
+    state.calls[id] = CallState(name)
+    card = card_of_call(state.tool(name), name, {}, state.cwd)
+    return {
+        "sessionUpdate": "tool_call",
+        "toolCallId": id,
+        "title": name,
+        "kind": card.kind,
+        "status": "pending",
+    }
+
+
+def _called(fact: ToolCalled, state: State) -> Update:
+    arguments = _arguments(fact.arguments)
+    card = card_of_call(state.tool(fact.name), fact.name, arguments, state.cwd)
+    known = fact.call_id in state.calls
+    terminal = Terminal() if card.terminal else None
+    state.calls[fact.call_id] = CallState(fact.name, arguments, terminal)
+    update = _update(fact.call_id, card)
+    if not known:
+        update["sessionUpdate"] = "tool_call"
+        update["status"] = "pending"
+    update["rawInput"] = windowed(arguments)
+    return update
+
+
+def _update(id: str, card: Card) -> Update:
+    """A patch of what a card says; arrays replace, absent fields stay (V1-TOOL-04)."""
+    update: Update = {"sessionUpdate": "tool_call_update", "toolCallId": id}
+    if card.title:
+        update["title"] = card.title
+    if card.kind:
+        update["kind"] = card.kind
+    if card.locations:
+        update["locations"] = card.locations
+    if card.content:
+        update["content"] = card.content
+    return update
+
+
+def _status(id: str, status: str) -> Update:
+    return {"sessionUpdate": "tool_call_update", "toolCallId": id, "status": status}
+
+
+def _printed(id: str, fact: ToolPrinted, time: int, state: State) -> Sequence[Update]:
+    call = state.calls.get(id)
+    if call is None or call.terminal is None:
+        return ()
+    shown = call.terminal.feed(fact.data, time)
+    if shown is None:
+        return ()
+    update = _status(id, "in_progress")
+    update["content"] = [{"type": "content", "content": {"type": "text", "text": shown}}]
+    return [update]
+
+
+def _returned(fact: ToolReturned, state: State) -> Update:
+    call = state.calls.pop(fact.call_id, None) or CallState(fact.name)
+    card = card_of_result(state.tool(fact.name), fact, call.arguments, state.cwd)
+    update = _update(fact.call_id, card)
+    update["status"] = "completed" if fact.error is None else "failed"
+    return update
+
+
+def _close_calls(state: State) -> Sequence[Update]:
+    """Calls that were announced and will never run get their final status (V1-TOOL-06)."""
+    updates = [_status(id, "failed") for id in state.calls]
+    state.calls.clear()
+    return updates
+
+
+def _arguments(text: str) -> Mapping[str, Any]:
+    """The arguments of a call as far as they are an object."""
+    try:
+        value = orjson.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+# --- the rest ----------------------------------------------------------------------------------
+
+
+def _entry(entry: Any) -> dict[str, str]:
+    status = "completed" if entry.status == "cancelled" else entry.status
+    return {"content": entry.content, "priority": entry.priority, "status": status}
+
+
+def timestamp(time: int) -> str:
+    """Epoch milliseconds as RFC 3339 UTC (V1-INFO-04)."""
+    moment = datetime.fromtimestamp(time / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _info(title: str | None, time: int) -> Update:
+    return {"sessionUpdate": "session_info_update", "title": title, "updatedAt": timestamp(time)}
+
+
+def replay(events: Iterable[SessionEvent], state: State) -> list[Update]:
+    """A whole conversation: every call in its final state, adjacent chunks merged.
+
+    A call becomes one ``tool_call`` where it began (V1-LOAD-07); the last usage comes last.
+    """
+    updates: list[Update] = []
+    calls: dict[str, Update] = {}
+    usage: list[Update] = []
+    for event in events:
+        for update in project(event, state):
+            match update:
+                case {"sessionUpdate": "tool_call", "toolCallId": id}:
+                    calls[id] = update
+                    updates.append(update)
+                case {"sessionUpdate": "tool_call_update", "toolCallId": id}:
+                    calls[id].update({**update, "sessionUpdate": "tool_call"})
+                case {"sessionUpdate": "usage_update"}:
+                    usage = [update]
+                case {"content": {"text": str(text)}} if updates and _follows(updates[-1], update):
+                    updates[-1]["content"]["text"] += text
+                case _:
+                    updates.append(update)
+    return updates + usage
+
+
+def _follows(last: Update, update: Update) -> bool:
+    content = last.get("content")
+    return isinstance(content, dict) and "text" in content and mergeable(last, update)

@@ -1,0 +1,42 @@
+"""A running command's output, windowed for a protocol that cannot append.
+
+ACP v1 replaces a call's content with every update, so sending all of it each time would grow
+quadratically. This sends the tail, and only when about as much is new: all updates together stay
+near the size of the output itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+
+WINDOW = 8_000
+"""Characters of output that are shown while a command runs."""
+
+PAUSE = 250
+"""Milliseconds after which even a little new output is shown."""
+
+
+class Terminal:
+    """Feed it the logged output; it says what to show, and when. Pure: time is the log's."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._tail = ""
+        self._cut = False
+        self._new = 0
+        self._shown_at: int | None = None
+
+    def feed(self, data: str, time: int) -> str | None:
+        """Take base64 ``data`` logged at ``time`` (epoch ms); the text to show, if any."""
+        text = self._decoder.decode(base64.b64decode(data))
+        self._new += len(text)
+        self._tail += text
+        if len(self._tail) > WINDOW:
+            self._tail, self._cut = self._tail[-WINDOW:], True
+        due = self._shown_at is None or time - self._shown_at >= PAUSE
+        enough = self._new >= WINDOW // 2 and self._new >= len(self._tail) // 2
+        if not (due and self._new) and not enough:
+            return None
+        self._new, self._shown_at = 0, time
+        return ("…\n" if self._cut else "") + self._tail

@@ -1,0 +1,1 @@
+"""The wire types of incoming messages, one module per protocol version."""

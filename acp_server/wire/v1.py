@@ -1,0 +1,207 @@
+"""Parameters of ACP v1 requests, validated.
+
+Tolerant where the protocol is: unknown fields and any ``_meta`` are ignored, ``null`` is absent.
+Strict where silence would lose something: a malformed directory, server or content block fails the
+request (V1-NEW-10, V1-DIR-03).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Tag,
+    ValidationError,
+)
+from pydantic.alias_generators import to_camel
+
+from acp_server.framing import INVALID_PARAMS
+from acp_server.rpc import RpcError
+
+
+class Wire(BaseModel):
+    """Base of all: camelCase names, unknown fields ignored, no coercion between JSON types."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="ignore", strict=True)
+
+
+def _absolute(path: str) -> str:
+    if not os.path.isabs(path):
+        raise ValueError("must be an absolute path")
+    if "\0" in path:
+        raise ValueError("must not contain NUL")
+    return path
+
+
+def _empty_if_null(value: Any) -> Any:
+    return [] if value is None else value
+
+
+AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+T = TypeVar("T")
+ListOf = Annotated[list[T], BeforeValidator(_empty_if_null)]
+
+
+class Pair(Wire):
+    """An environment variable or an HTTP header."""
+
+    name: str
+    value: str
+
+
+class StdioServer(Wire):
+    """An MCP server that is started as a process."""
+
+    name: str
+    command: str
+    args: ListOf[str] = []
+    env: ListOf[Pair] = []
+
+
+class RemoteServer(Wire):
+    """An MCP server behind a URL."""
+
+    type: Literal["http", "sse"]
+    name: str
+    url: str
+    headers: ListOf[Pair] = []
+
+
+def _transport(value: Any) -> str:
+    kind = value.get("type") if isinstance(value, Mapping) else None
+    return "stdio" if kind in (None, "stdio") else "remote"
+
+
+McpServer = Annotated[
+    Annotated[StdioServer, Tag("stdio")] | Annotated[RemoteServer, Tag("remote")],
+    Discriminator(_transport),
+]
+
+
+class NewSession(Wire):
+    """``session/new``."""
+
+    cwd: AbsolutePath
+    mcp_servers: ListOf[McpServer] = []
+    additional_directories: ListOf[AbsolutePath] = []
+
+
+class OldSession(NewSession):
+    """``session/load`` and ``session/resume``."""
+
+    session_id: str
+
+
+class OfSession(Wire):
+    """Anything that names a session and nothing else."""
+
+    session_id: str
+
+
+class ListSessions(Wire):
+    """``session/list``."""
+
+    cwd: AbsolutePath | None = None
+    cursor: str | None = None
+
+
+class Authenticate(Wire):
+    """``authenticate``."""
+
+    method_id: str
+
+
+class TextBlock(Wire):
+    """Text."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ImageBlock(Wire):
+    """An image, base64."""
+
+    type: Literal["image"]
+    data: str
+    mime_type: str
+    uri: str | None = None
+
+
+class AudioBlock(Wire):
+    """A sound, base64."""
+
+    type: Literal["audio"]
+    data: str
+    mime_type: str
+
+
+class LinkBlock(Wire):
+    """A reference."""
+
+    type: Literal["resource_link"]
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+
+
+class TextResource(Wire):
+    """Embedded text."""
+
+    uri: str
+    text: str
+    mime_type: str | None = None
+
+
+class BlobResource(Wire):
+    """Embedded bytes, base64."""
+
+    uri: str
+    blob: str
+    mime_type: str | None = None
+
+
+class ResourceBlock(Wire):
+    """An embedded resource."""
+
+    type: Literal["resource"]
+    resource: TextResource | BlobResource
+
+
+Block = Annotated[
+    TextBlock | ImageBlock | AudioBlock | LinkBlock | ResourceBlock, Discriminator("type")
+]
+
+
+class Prompt(Wire):
+    """``session/prompt``."""
+
+    session_id: str
+    prompt: list[Block]
+
+
+M = TypeVar("M", bound=Wire)
+
+
+def validate(model: type[M], params: Mapping[str, Any]) -> M:
+    """``params`` as a ``model``. Raises ``RpcError`` (-32602) naming the field and the problem."""
+    try:
+        return model.model_validate(params)
+    except ValidationError as failure:
+        raise RpcError(INVALID_PARAMS, _explain(failure)) from None
+
+
+def _explain(failure: ValidationError) -> str:
+    error = failure.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(str(part) for part in error["loc"])
+    problem = error["msg"].removeprefix("Value error, ")
+    return f"invalid params: {where}: {problem}"
