@@ -18,6 +18,9 @@ from harness_core.content import (
     UserBlock,
 )
 
+PICTURES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
+"""The image types that every model with eyes can see."""
+
 
 def readable(block: UserBlock | ResultBlock) -> str:
     """The block as text. What is not text is named, with its type and size, never decoded."""
@@ -39,6 +42,16 @@ def readable(block: UserBlock | ResultBlock) -> str:
 def joined(blocks: Iterable[UserBlock | ResultBlock]) -> str:
     """Several blocks as one text, a line break between any two."""
     return "\n".join(readable(block) for block in blocks)
+
+
+def picture(block: object) -> Image | None:
+    """The image that a block is or embeds, of a type that models can see."""
+    match block:
+        case Image(mime_type=mime) if mime in PICTURES:
+            return block
+        case Resource(blob=str(data), mime_type=str(mime), uri=uri) if mime in PICTURES:
+            return Image(data, mime, uri)
+    return None
 
 
 def byte_size(base64: str) -> int:

@@ -34,17 +34,15 @@ class ProviderSettings:
     """Whether its models take images and sounds."""
     reasoning_field: str | None = None
     """The field in which an ``openai`` provider wants a model's reasoning back, if it does."""
+    context_windows: Mapping[str, int] = field(default_factory=dict)
+    """In tokens, by model name (without the provider)."""
     idle_timeout: float = 600.0
     connect_timeout: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Everything that can be set about models.
-
-    ``model`` is ``provider:name``; ``context_windows`` are in tokens, by that id.
-    """
+    """Everything that can be set about models. ``model`` is ``provider:name``."""
 
     model: str | None = None
     providers: Mapping[str, ProviderSettings] = field(default_factory=dict)
-    context_windows: Mapping[str, int] = field(default_factory=dict)
