@@ -95,11 +95,19 @@ class Server:
                 for session in host.sessions.values():
                     session.cancel()
                 await self._peer.settle(LAST_ANSWERS)
-        except RpcError as failure:
+        except Exception as failure:
+            await self._live_without(failure)
+
+    async def _live_without(self, failure: Exception) -> None:
+        """The harness cannot be had: every request that needs it is told why."""
+        if not isinstance(failure, RpcError):
+            log.exception("the agent failed")
+            failure = RpcError(INTERNAL_ERROR, "the agent could not start; see its log")
+        if not self._host.done():
             self._host.set_exception(failure)
-            self._host.exception()
-            await self._gone.wait()
-            await self._peer.settle(LAST_ANSWERS)
+            self._host.exception()  # also if nobody asks, it has been seen
+        await self._gone.wait()
+        await self._peer.settle(LAST_ANSWERS)
 
     def _heed_signals(self) -> None:
         """SIGTERM is the same as the end of input (V1-IO-16). An interrupt is the editor's."""

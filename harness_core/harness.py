@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import anyio
 import anyio.to_thread
@@ -42,9 +42,9 @@ from harness_core.session import (
     encode,
 )
 from harness_core.structure import Structure
-from harness_core.tools.builtin import builtin_tools
 from harness_core.tools.pipeline import Pipeline
 from harness_core.tools.registry import ToolRegistry
+from harness_core.tools.tool import Tool
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -66,7 +66,11 @@ class ForkError(ValueError):
 
 
 class Harness:
-    """Runs agents over a journal. Use as an async context manager."""
+    """Runs agents over a journal. Use as an async context manager.
+
+    ``tools`` replaces the built-in ones, ``resolve`` how a model is made from its id, ``loop`` what
+    a turn does. Raises ``ConfigError``.
+    """
 
     def __init__(
         self,
@@ -76,6 +80,7 @@ class Harness:
         env: Mapping[str, str] | None = None,
         loop: Loop | None = None,
         resolve: Callable[[str], Model] | None = None,
+        tools: Iterable[Tool[Any]] | None = None,
         plugins: Sequence[Plugin] = DEFAULT_PLUGINS,
     ) -> None:
         self.bus = Bus()
@@ -84,13 +89,13 @@ class Harness:
         self.settings: Settings = self.config.for_cwd(None)
         self.loop: Loop = loop or StepLoop()
         self.agents: dict[str, Agent] = {}
-        tools = ToolRegistry(self.bus)
-        for tool in builtin_tools(self.settings.tools):
-            tools.register(tool)
+        registry = ToolRegistry(self.bus)
+        for tool in _builtin(self.settings) if tools is None else tools:
+            registry.register(tool)
         self.runtime = Runtime(
             resolve or self._resolver(os.environ if env is None else env),
-            tools,
-            Pipeline(tools),
+            registry,
+            Pipeline(registry),
             Prompt(),
         )
         self._tasks: TaskGroup | None = None
@@ -226,6 +231,12 @@ class Harness:
         if agent is not None:
             await self.dispose(agent)
         return await anyio.to_thread.run_sync(self.journal.delete, id)
+
+
+def _builtin(settings: Settings) -> Iterable[Tool[Any]]:
+    from harness_core.tools.builtin import builtin_tools
+
+    return builtin_tools(settings.tools)
 
 
 def new_id() -> str:
