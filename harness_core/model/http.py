@@ -163,6 +163,8 @@ class HttpModel(ABC):
         match failure:
             case ApiError(body=body):
                 return self._reporter.interrupted(body, headers)
+            case SSEError():
+                code, what = "bad-request", "did not answer with an event stream: check base_url"
             case httpx.ConnectTimeout():
                 code, what = "timeout", "could not be reached in time"
             case httpx.TimeoutException():
@@ -173,8 +175,6 @@ class HttpModel(ABC):
                 code, what = "bad-request", "cannot be called so: check its base_url, key, headers"
             case httpx.HTTPError():
                 code, what = "transport", "closed the connection in the middle of its answer"
-            case SSEError():
-                code, what = "bad-request", "did not answer with an event stream: check base_url"
             case Nonsense():
                 code, what = "transport", "sent an event that makes no sense"
             case _:
