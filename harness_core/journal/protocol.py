@@ -7,8 +7,9 @@ thread. A journal knows lines and headers; what facts mean it knows only as far 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from harness_core.session import Log, SessionEvent, SessionHeader
 
@@ -24,17 +25,35 @@ class JournalError(Exception):
 class SessionNotFound(JournalError):
     """No session of that id is stored."""
 
+    @classmethod
+    def of(cls, session: str) -> Self:
+        """The error for an id that nothing is stored under, however it looks."""
+        return cls(f"there is no session {session[:128]!r}", session)
+
 
 class SessionExists(JournalError):
     """A new session was given an id that is taken."""
 
+    @classmethod
+    def of(cls, session: str) -> Self:
+        """The error for an id that is taken."""
+        return cls(f"there is a session {session} already: choose another id", session)
+
 
 class SessionLocked(JournalError):
-    """Another process is writing the session; ``pid`` is its process id, if known."""
+    """Somebody is writing the session; ``pid`` is the process that does, if known."""
 
     def __init__(self, message: str, session: str, pid: int | None = None) -> None:
         super().__init__(message, session)
         self.pid = pid
+
+    @classmethod
+    def by(cls, session: str, pid: int | None) -> Self:
+        """The error for a session that ``pid`` is writing."""
+        where = f"process {pid}" if pid else "another process"
+        if pid == os.getpid():
+            where = "this process"
+        return cls(f"session {session} is in use by {where}: close it there first", session, pid)
 
 
 class CorruptLog(JournalError):
@@ -47,6 +66,10 @@ class CorruptLog(JournalError):
         super().__init__(message, session)
         self.path = path
         self.line = line
+
+
+class FormatTooNew(JournalError):
+    """A log was written by a newer version, in a format that this one does not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +85,11 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A session in a list. Times are epoch milliseconds."""
+    """A session in a list. Times are epoch milliseconds.
+
+    ``updated`` is the time of the last event, other than those that a resume, a fork or a repair
+    writes.
+    """
 
     id: str
     cwd: str
@@ -86,7 +113,7 @@ class Journal(Protocol):
     def create(self, header: SessionHeader) -> Log:
         """A log for a new session. Nothing is stored until its first event.
 
-        Raises ``SessionExists``.
+        Raises ``SessionExists``, or ``ValueError`` for a header that cannot be stored.
         """
         ...
 
@@ -94,17 +121,29 @@ class Journal(Protocol):
         """Read a session and take its lock to write on.
 
         A torn last line is dropped from the file. Raises ``SessionNotFound``, ``SessionLocked``,
-        ``CorruptLog`` (use ``read`` to look up to the damage), or ``FactError``.
+        ``CorruptLog`` (use ``read`` to look up to the damage), ``FormatTooNew``, ``UnknownFact``,
+        or ``OSError``.
         """
         ...
 
     def read(self, session: str) -> Stored:
-        """Read a session without lock or change. Raises ``SessionNotFound`` or ``FactError``."""
+        """Read a session, up to damage if there is any, without lock or change.
+
+        Raises ``SessionNotFound``, ``CorruptLog`` (if not even the header is readable),
+        ``FormatTooNew``, ``UnknownFact``, or ``OSError``.
+        """
         ...
 
-    def list(self, cwd: str | None = None, cursor: str | None = None, limit: int = 50) -> Page:
-        """Sessions, last updated first, of ``cwd`` if given.
+    def list(
+        self,
+        cwd: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+        matching: str | None = None,
+    ) -> Page:
+        """Sessions that have events, last updated first: of ``cwd`` if given.
 
+        ``matching`` is text that must be in the title, the directory or the id, whatever its case.
         The cursor is a keyset: it stays right while sessions come and go. Raises ``ValueError`` for
         a cursor that is not one of ours.
         """
