@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -135,11 +135,32 @@ class Session:
 class Dialogue:
     """A whole conversation. Index a message by its frame's place in the run."""
 
-    def __init__(self, frames: Sequence[Frame], *, complete: bool = True) -> None:
+    def __init__(self, frames: Iterable[Frame] = (), *, complete: bool = True) -> None:
         self.complete = complete
         """Whether the client waited for everything it asked for."""
-        self.messages = [_read(index, frame) for index, frame in enumerate(frames)]
-        _pair(self.messages)
+        self.messages: list[Message] = []
+        self._asked: dict[tuple[Direction, str], list[Message]] = {}
+        for frame in frames:
+            self.add(frame)
+
+    def add(self, frame: Frame) -> Message:
+        """Read one more frame and tie it to what it answers."""
+        message = _read(len(self.messages), frame)
+        self.messages.append(message)
+        if message.role is Role.REQUEST:
+            self._asked.setdefault((message.direction, id_key(message)), []).append(message)
+        elif message.role is Role.ANSWER and "id" in message.value:
+            self._tie(message)
+        return message
+
+    def _tie(self, answer: Message) -> None:
+        """To the oldest request of its id without an answer, else to the newest."""
+        other = C2A if answer.direction is A2C else A2C
+        candidates = self._asked.get((other, id_key(answer)), [])
+        waiting = [request for request in candidates if not request.answers]
+        if request := next(iter(waiting + candidates[::-1]), None):
+            answer.request = request
+            request.answers.append(answer)
 
     def sent(self, direction: Direction, role: Role | None = None) -> Iterator[Message]:
         """Messages that went this way, of this role if one is given."""
@@ -246,23 +267,10 @@ def id_key(message: Message) -> str:
     return json.dumps(message.value.get("id"))
 
 
-def _pair(messages: Iterable[Message]) -> None:
-    """Tie every answer to the oldest unanswered request of its id, else the newest."""
-    asked: dict[tuple[Direction, str], list[Message]] = {}
-    for message in messages:
-        if message.role is Role.REQUEST:
-            asked.setdefault((message.direction, id_key(message)), []).append(message)
-        elif message.role is Role.ANSWER and "id" in message.value:
-            other = C2A if message.direction is A2C else A2C
-            candidates = asked.get((other, id_key(message)), [])
-            waiting = [request for request in candidates if not request.answers]
-            if request := next(iter(waiting + candidates[::-1]), None):
-                message.request = request
-                request.answers.append(message)
-
-
 OPENING = {"session/new", "session/fork"}
 """Methods whose answer brings a new session id."""
+NAMING = {"session/load", "session/resume"}
+"""Methods by which the client brings up an id it knows from before."""
 
 
 def _sessions(messages: Iterable[Message]) -> dict[str, Session]:

@@ -18,6 +18,7 @@ from conformance.dialogue import Dialogue
 from conformance.frames import Direction, Frame
 from conformance.transcript import Entry, Transcript
 
+CWD = "${cwd}"
 WORD = re.compile(rb"\$(\$*)\{(cwd\d*|home)\}")
 
 
@@ -48,12 +49,16 @@ def portable(transcript: Transcript, names: Mapping[str, str]) -> Transcript:
 
     ``names`` says which directory each placeholder stands for.
     """
-    hide = _hider(names)
+    hide = hider(names)
     entries = tuple(_hidden(entry, hide) for entry in transcript.entries)
     header = transcript.header
     command = tuple(hide(part.encode()).decode() for part in header.command)
-    cwd = "${cwd}" if "cwd" in names else header.cwd
-    return Transcript(replace(header, command=command, cwd=cwd), entries)
+    return Transcript(replace(header, command=command, cwd=CWD), entries)
+
+
+def is_portable(transcript: Transcript) -> bool:
+    """Whether directories are placeholders already; the header's ``cwd`` is one then."""
+    return transcript.header.cwd == CWD
 
 
 def _hidden(entry: Entry, hide: Callable[[bytes], bytes]) -> Entry:
@@ -62,11 +67,13 @@ def _hidden(entry: Entry, hide: Callable[[bytes], bytes]) -> Entry:
     return replace(entry, time=0.0)
 
 
-def _hider(names: Mapping[str, str]) -> Callable[[bytes], bytes]:
+def hider(names: Mapping[str, str]) -> Callable[[bytes], bytes]:
+    """A function that puts placeholders into the bytes of a frame."""
     words = {spelling: name for name, path in names.items() for spelling in _spellings(path)}
     longest_first = sorted(words, key=len, reverse=True)
     pattern = re.compile(
-        rb"(?<![\w.-])(?:%s)(?![\w-]|\.\w)" % b"|".join(map(re.escape, longest_first))
+        rb"(?:(?<![\w.-])|(?<=\\[bfnrt]))(?:%s)(?![\w-]|\.\w)"
+        % b"|".join(map(re.escape, longest_first))
     )
 
     def hide(raw: bytes) -> bytes:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from conformance.dialogue import Dialogue, facts
 from conformance.frames import Direction, Frame
+from conformance.lines import LineCutter
 from conformance.placeholders import placeholders, portable
 from conformance.transcript import (
     Entry,
@@ -27,27 +28,6 @@ from conformance.transcript import (
     render_entry,
     render_header,
 )
-
-
-class LineCutter:
-    """Cuts a byte stream into lines without their line feed, however it is chunked."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-
-    def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines this chunk completes."""
-        first, *others = chunk.split(b"\n")
-        self._pieces.append(first)
-        if not others:
-            return []
-        lines = [b"".join(self._pieces), *others[:-1]]
-        self._pieces = [others[-1]]
-        return lines
-
-    def rest(self) -> bytes:
-        """What came after the last line feed."""
-        return b"".join(self._pieces)
 
 
 class Tape:

@@ -24,9 +24,10 @@ from conformance.lint import (
 )
 from conformance.lint.rule import RULES, Actor, Rule
 
-__all__ = ["RULES", "Rule", "lint"]
+__all__ = ["AGENT", "EVERYBODY", "RULES", "Rule", "lint"]
 
 AGENT: tuple[Actor, ...] = ("agent",)
+EVERYBODY: tuple[Actor, ...] = ("agent", "client")
 SUBJECTS = (framing, shape, answers, sessions, turns, tools, terminals, gates, paths)
 
 
