@@ -49,14 +49,15 @@ class Choice:
     settings: ProviderSettings
     env: Mapping[str, str] = field(repr=False)
 
-    def info(self, *, images: bool, audio: bool = False) -> ModelInfo:
-        said = self.settings
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model: only what was said about it, and that most see images."""
         return ModelInfo(
             self.provider,
             self.name,
-            said.context_windows.get(self.name),
-            images=images if said.images is None else said.images,
-            audio=audio if said.audio is None else said.audio,
+            self.settings.context_windows.get(self.name),
+            images=self.settings.images is not False,
+            audio=self.settings.audio is True,
         )
 
     @property
@@ -72,7 +73,7 @@ class Choice:
             raise ModelSetupError(
                 f"provider {self.provider!r} has no address: set providers.{self.provider}.base_url"
             )
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        if not (url.startswith(("http://", "https://")) and host_of(url)):
             raise ModelSetupError(
                 f"the base URL of provider {self.provider!r} has to start with http:// or https://"
             )
@@ -156,9 +157,17 @@ def choose(model_id: str, settings: ModelSettings, env: Mapping[str, str]) -> Ch
     return Choice(provider, name, defaults, said, env)
 
 
+def host_of(url: str) -> str:
+    """The host that a URL names, empty if it names none."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
 def is_near(url: str) -> bool:
     """Whether a server is on this machine or network, where a key is usually not asked for."""
-    host = urlsplit(url).hostname or ""
+    host = host_of(url)
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -183,9 +192,9 @@ def _openai(choice: Choice) -> Model:
     from harness_core.model.openai import OpenAIModel
 
     base = choice.base_url
-    official = (urlsplit(base).hostname or "").endswith((".openai.com", ".azure.com"))
+    official = host_of(base).endswith((".openai.com", ".azure.com"))
     return OpenAIModel(
-        choice.info(images=True),
+        choice.info,
         choice.endpoint(lambda key: {"authorization": f"Bearer {key}"}, base),
         reasoning_field=choice.settings.reasoning_field,
         # Its newer name is the only one that OpenAI's reasoning models accept; others know the old.
@@ -198,7 +207,7 @@ def _anthropic(choice: Choice) -> Model:
 
     endpoint = choice.endpoint(lambda key: {"x-api-key": key}, choice.base_url.removesuffix("/v1"))
     headers = {"anthropic-version": VERSION, **endpoint.headers}
-    return AnthropicModel(choice.info(images=True), replace(endpoint, headers=headers))
+    return AnthropicModel(choice.info, replace(endpoint, headers=headers))
 
 
 KINDS: dict[str, Callable[[Choice], Model]] = {

@@ -33,7 +33,7 @@ from harness_core.content import (
     UsageReport,
     UserMessage,
 )
-from harness_core.model.demo_script import (
+from harness_core.model.demo_actions import (
     Answer,
     Call,
     Cut,
@@ -43,13 +43,10 @@ from harness_core.model.demo_script import (
     Repeat,
     Report,
     Say,
-    ScriptError,
     Show,
     Think,
-    has_directives,
-    help_text,
-    parse,
 )
+from harness_core.model.demo_script import ScriptError, has_directives, help_text, parse
 from harness_core.model.protocol import ModelInfo, ModelRequest
 from harness_core.model.readable import joined
 
@@ -57,6 +54,9 @@ CONTEXT_WINDOW = 200_000
 CHARACTERS_PER_TOKEN = 4
 DELTAS_PER_CHECKPOINT = 64
 """Deltas between two visits of the event loop: often enough to be cancelled in the middle."""
+
+SPOKEN = ("prompt", "steering")
+"""Whose directives are followed: those of people, not of text that was added beside them."""
 
 GREETING = """\
 Hello! I am the demo model that is built into acp-harness. I run offline and cost nothing, but I \
@@ -154,14 +154,12 @@ def _next_answer(messages: Sequence[Message]) -> tuple[Answer, str]:
         match message:
             case AssistantMessage():
                 step += 1
-            case UserMessage(id=identity, source=source):
+            case UserMessage(id=identity, source=source) if source in SPOKEN:
                 text = "\n".join(block.text for block in message.content if isinstance(block, Text))
-                # A new prompt starts afresh; steering and added context without directives do not.
+                # A new prompt starts afresh; steering without directives does not.
                 if has_directives(text) or source == "prompt":
                     seal = hashlib.blake2s(identity.encode(), digest_size=5).hexdigest()
                     return _scripted(text, step), f"call_{seal}_{step}"
-            case ToolMessage():
-                pass
     return _scripted("", step), f"call_{step}"
 
 

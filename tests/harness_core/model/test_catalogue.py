@@ -165,10 +165,11 @@ MISTAKES = {
     "gpt-x": "write provider:name",
     "openai:": "write provider:name",
     ":gpt": "write provider:name",
-    "opnai:gpt-x": "known are anthropic, demo, homeless, odd, openai, typo",
+    "opnai:gpt-x": "known are anthropic, broken, demo, homeless, odd, openai, typo",
     "homeless:m": "providers.homeless.base_url",
     "odd:m": "kind is 'gopher': it can be anthropic, demo, openai",
     "typo:m": "http:// or https://",
+    "broken:m": "http:// or https://",
 }
 
 
@@ -178,6 +179,7 @@ def test_a_mistake_says_what_to_change(id: str) -> None:
         homeless=ProviderSettings(kind="openai"),
         odd=ProviderSettings(kind="gopher"),
         typo=ProviderSettings(base_url="localhost:11434"),
+        broken=ProviderSettings(base_url="http://[::1/v1"),
     )
     with pytest.raises(ModelSetupError) as raised:
         resolve(id, said, {})

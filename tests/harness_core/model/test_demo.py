@@ -256,13 +256,18 @@ async def test_steering_with_directives_replaces_the_rest_of_the_script() -> Non
     assert said(await answer(*started, result, steered)) == "instead"
 
 
-async def test_added_context_without_directives_leaves_the_script_alone() -> None:
+async def test_steering_without_directives_leaves_the_script_alone() -> None:
     started: list[Message] = [
         prompt("!call ls\n!say next"),
         AssistantMessage((ToolCall("c", "ls", "{}"),)),
     ]
-    context = prompt("be brief", "m2", "context")
+    context = prompt("be brief", "m2", "steering")
     assert said(await answer(*started, context)) == "next"
+
+
+async def test_only_what_people_say_is_followed() -> None:
+    context = prompt("From AGENTS.md:\n!important\n!fail 500", "m2", "context")
+    assert said(await answer(prompt("!say yes"), context)) == "yes"
 
 
 async def test_a_plain_prompt_ends_an_abandoned_loop() -> None:

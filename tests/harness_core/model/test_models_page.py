@@ -1,0 +1,36 @@
+"""The page on models says what is so."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+
+from harness_core.config import Settings
+from harness_core.model.catalogue import resolve
+from harness_core.model.failures import CODES
+from harness_core.model.settings import ModelSettings, ProviderSettings
+
+PAGE = (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
+
+
+def test_its_example_settings_are_valid_and_lead_to_models() -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    settings = Settings.model_validate(tomllib.loads(example))
+    models = ModelSettings(settings.model, settings.providers)
+    assert resolve(None, models, {}).info.context_window == 32768
+    env = {"DEEPSEEK_API_KEY": "k", "GATEWAY_KEY": "k"}
+    for provider in settings.providers:
+        assert resolve(f"{provider}:some-model", models, env).info.provider == provider
+
+
+def test_every_setting_of_a_provider_is_listed() -> None:
+    for field in fields(ProviderSettings):
+        assert re.search(rf"^\| .*`{field.name}`.* \|", PAGE, re.MULTILINE), field.name
+
+
+def test_every_failure_code_is_listed() -> None:
+    assert re.findall(r"^\| `([a-z-]+)` \|", PAGE.partition("## Failures")[2], re.MULTILINE) == (
+        list(CODES)
+    )
