@@ -35,7 +35,7 @@ class ConfigError(Exception):
 class Retry(BaseModel):
     """How failed model calls are repeated. Times are in seconds."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     attempts: int = Field(default=3, ge=0, description="repetitions after the first failure")
     base: float = Field(default=1.0, ge=0, description="wait before the first repetition")
@@ -47,7 +47,7 @@ class Retry(BaseModel):
 class Settings(BaseModel):
     """Everything that can be set. The names are those of the TOML files."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     model: str = Field("demo:demo", description="`provider:name` of the model")
     max_output: int | None = Field(None, gt=0, description="tokens of one answer at most")

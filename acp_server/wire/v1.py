@@ -29,7 +29,9 @@ from acp_server.rpc import RpcError
 class Wire(BaseModel):
     """Base of all: camelCase names, unknown fields ignored, no coercion between JSON types."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="ignore", strict=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel, extra="ignore", strict=True, defer_build=True
+    )
 
 
 def _absolute(path: str) -> str:
