@@ -19,6 +19,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -196,7 +197,8 @@ def leave(status: int) -> int:
     if status >= 0 or os.name == "nt":
         return status
     _without_core_dump()
-    signal.signal(-status, signal.SIG_DFL)
+    with suppress(OSError):  # SIGKILL needs no preparation and allows none
+        signal.signal(-status, signal.SIG_DFL)
     os.kill(os.getpid(), -status)
     return 128 - status
 
