@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from conformance.client import NEVER, AgentRequest, Answerer, RpcError
 from conformance.process import group_options, kill_group
@@ -126,7 +126,10 @@ class Terminals:
         }
         return {name: self._guarded(name, method) for name, method in methods.items()}
 
-    async def close(self) -> None:
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
         """End whatever still runs."""
         for terminal in tuple(self._running.values()):
             await terminal.end()

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 from conformance.frames import Direction, Frame
 from conformance.process import AgentProcess
@@ -162,6 +162,12 @@ class Client:
         """Everything the agent sent, in order."""
         self.requests: list[AgentRequest] = []
         """The requests among it."""
+        self.strays: list[Incoming] = []
+        """The responses among it that answer nothing we asked, like an error with id null."""
+        self.left_in_peace = False
+        """True once the agent ended by itself after its stdin was closed."""
+        self.complete = False
+        """True if every request of ours was answered by then."""
         self.answers: dict[str, Answerer] = dict(answers)
         self._process: AgentProcess | None = None
         self._sent: dict[tuple[type, Any], list[Sent]] = {}
@@ -181,7 +187,7 @@ class Client:
         env: Mapping[str, str],
         answers: Mapping[str, Answerer] | None = None,
         timeout: float = 10.0,
-    ) -> AsyncIterator[Client]:
+    ) -> AsyncIterator[Self]:
         """Start the agent and end it, with everything it started, when the block is left."""
         client = cls(answers or {}, timeout)
         client._process = await AgentProcess.start(
@@ -301,13 +307,15 @@ class Client:
                     await self._next_change(timeout)
         except TimeoutError:
             return None
+        self.left_in_peace = True
+        self.complete = all(sent.responses for sents in self._sent.values() for sent in sents)
         return code
 
     # What the process tells us.
 
-    def _received(self, raw: bytes) -> None:
+    def _received(self, raw: bytes, terminated: bool) -> None:
         index = len(self.frames)
-        self.frames.append(Frame(Direction.A2C, self._clock(), raw))
+        self.frames.append(Frame(Direction.A2C, self._clock(), raw, terminated))
         incoming = Incoming(index, decode_line(raw))
         self.incoming.append(incoming)
         if incoming.is_response:
@@ -318,9 +326,9 @@ class Client:
     def _settle(self, incoming: Incoming) -> None:
         """File a response under the oldest unanswered request with this id, else the last one."""
         id = (incoming.message or {}).get("id")
-        if not isinstance(id, int | float | str):
-            return
-        waiting = self._sent.get((type(id), id), [])
+        waiting = self._sent.get((type(id), id), []) if isinstance(id, int | float | str) else []
+        if not waiting:
+            self.strays.append(incoming)
         open_ones = [sent for sent in waiting if not sent.responses]
         for sent in open_ones[:1] or waiting[-1:]:
             sent.responses.append(incoming)
@@ -328,11 +336,12 @@ class Client:
     def _asked(self, incoming: Incoming) -> None:
         request = AgentRequest(self, incoming)
         self.requests.append(request)
-        task = asyncio.get_running_loop().create_task(self._answer(request))
+        task = asyncio.get_running_loop().create_task(self.answer(request))
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
 
-    async def _answer(self, request: AgentRequest) -> None:
+    async def answer(self, request: AgentRequest) -> None:
+        """Answer a request as ``answers`` says now; also one that was left open before."""
         answerer: Answerer = self.answers.get(request.method, not_found)
         try:
             result = answerer(request)

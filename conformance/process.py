@@ -26,9 +26,14 @@ POSIX = os.name == "posix"
 
 
 class AgentProcess(asyncio.SubprocessProtocol):
-    """One running agent. Make it with ``start``; always end it with ``kill``."""
+    """One running agent. Make it with ``start``; always end it with ``kill``.
 
-    def __init__(self, on_line: Callable[[bytes], None], on_change: Callable[[], None]) -> None:
+    ``on_line`` gets each line of stdout and whether a line feed ended it.
+    """
+
+    def __init__(
+        self, on_line: Callable[[bytes, bool], None], on_change: Callable[[], None]
+    ) -> None:
         self._on_line = on_line
         self._on_change = on_change
         self._transport: asyncio.SubprocessTransport | None = None
@@ -50,7 +55,7 @@ class AgentProcess(asyncio.SubprocessProtocol):
         *,
         cwd: Path,
         env: Mapping[str, str],
-        on_line: Callable[[bytes], None],
+        on_line: Callable[[bytes, bool], None],
         on_change: Callable[[], None],
     ) -> AgentProcess:
         """Start ``command`` with exactly ``env``. Raises ``OSError`` if it cannot be started."""
@@ -77,7 +82,7 @@ class AgentProcess(asyncio.SubprocessProtocol):
         self.bytes_out += len(data)
         *lines, rest = data.split(b"\n")
         for line in lines:
-            self._on_line(self._completed(line))
+            self._on_line(self._completed(line), True)
         self._partial += rest
         if lines:
             self._on_change()
@@ -103,7 +108,7 @@ class AgentProcess(asyncio.SubprocessProtocol):
         if not self.ended:
             self.ended = True
             if self._partial:
-                self._on_line(self._completed(b""))
+                self._on_line(self._completed(b""), False)
             self._on_change()
 
     def _completed(self, line: bytes) -> bytes:
@@ -198,6 +203,21 @@ def kill_group(pid: int) -> None:
             os.kill(pid, signal.SIGTERM)
 
 
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return not sys.platform.startswith("linux")
+    return state != "Z"
+
+
 def survivors(marker: str) -> list[int]:
     """Processes that still carry ``marker`` in their environment (Linux; elsewhere none)."""
     if not sys.platform.startswith("linux") or not marker:
@@ -210,7 +230,7 @@ def _carries(entry: Path, needle: bytes) -> bool:
     if not entry.name.isdigit():
         return False
     try:
-        return needle in (entry / "environ").read_bytes()
+        return needle in (entry / "environ").read_bytes() and alive(int(entry.name))
     except OSError:
         return False
 

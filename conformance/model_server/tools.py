@@ -1,7 +1,8 @@
 """Semantic tool calls: from a meaning to the offered tool that fits, with its own argument names.
 
 Agents name their tools and arguments differently. A script says ``shell {"command": "ls"}``;
-this module finds ``bash``/``run_command``/… in the request's tool list by name and schema. Pure.
+this module finds ``bash``/``run_command``/… in the request's tool list by name and schema. Any
+other word finds a tool whose name contains it. Pure.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def resolve(call: ToolCall, offered: Sequence[OfferedTool]) -> Call | None:
     """The concrete call for ``call`` among the offered tools, or None if none fits."""
     kind = KINDS.get(call.kind)
     if kind is None:
-        return None
+        named = (tool for tool in offered if _plain(call.kind) in _plain(tool.name))
+        return next((Call.of(tool.name, call.arguments, id=call.id) for tool in named), None)
     for tool in _by_name(kind, offered):
         arguments = _arguments(kind, call.arguments, tool)
         if arguments is not None:

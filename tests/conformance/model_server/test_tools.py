@@ -74,5 +74,10 @@ def test_plan_items_get_the_fields_of_the_tool() -> None:
     assert arguments == {"plan": [{"step": "one", "status": "pending", "id": "one"}]}
 
 
+def test_any_other_word_finds_a_tool_by_a_part_of_its_name() -> None:
+    offered = tool("mcp__server__lookup-word", word=TEXT)
+    assert called("lookup_word", {"word": "x"}, BASH, offered) == (offered.name, {"word": "x"})
+
+
 def test_an_unknown_meaning_fits_nothing() -> None:
     assert resolve(ToolCall("dance", {}), [BASH]) is None

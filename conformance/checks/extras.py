@@ -1,0 +1,233 @@
+"""CMD, ELIC, NOTE, COMP: commands, questions and the gated updates."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from conformance import answers
+from conformance.checks.catalogue import check
+from conformance.checks.context import Context
+from conformance.checks.editor import Editor, Session, tool
+from conformance.checks.init import GATED_UPDATES
+from conformance.checks.profile import LOGIN_SECONDS
+from conformance.checks.steps import still_usable
+from conformance.checks.verdict import NotApplicable, require
+from conformance.client import ABSENT, Answerer, Hung, Incoming, Json, RpcError
+from conformance.frames import Level
+
+ACCEPT: Json = {"action": "accept", "content": {}}
+DECLINE: Json = {"action": "decline"}
+SECRET = re.compile(r"\b(pass(word|phrase)|secret|api[ _-]?key|access[ _-]?token)\b", re.I)
+COMPACTION = ("compaction_update", "compaction_summary_chunk")
+
+
+@check("CMD-01", "commands", Level.MAY, "V1-CMD-01 V1-CMD-03", "session")
+async def command_list(ctx: Context) -> None:
+    """Open a session.
+
+    If commands are announced: after the answer to ``session/new``, with names that are unique and
+    have no slash and no blank.
+    """
+    if not ctx.profile.commands:
+        raise NotApplicable("the agent announces no commands")
+    async with ctx.session() as session:
+        message = await session.editor.seen(
+            lambda m: m.kind == "available_commands_update", "available_commands_update"
+        )
+    opened = next(m for m in session.editor.incoming if _opens(m, session))
+    require(opened.index < message.index, "the commands came before their session", message)
+    names = [str(c.get("name")) for c in message.update.get("availableCommands") or []]
+    bad = [name for name in names if re.search(r"\s|^/", name) or not name]
+    require(not bad, f"these are no command names: {bad}", message)
+    require(len(set(names)) == len(names), f"a command comes twice: {names}", message)
+
+
+def _opens(message: Incoming, session: Session) -> bool:
+    result = (message.message or {}).get("result")
+    return isinstance(result, dict) and result.get("sessionId") == session.id
+
+
+@check("CMD-01.unknown", "an unknown command", Level.MAY, "V1-CMD-04", "model")
+async def unknown_command(ctx: Context) -> None:
+    """Prompt with ``/no-such-command``. The prompt is answered, and the next one works."""
+    async with ctx.session() as session:
+        text = {"type": "text", "text": "/no-such-command at all\n@begin\n@say never heard of it"}
+        await session.prompt([text])
+        await still_usable(session)
+
+
+@check("CMD-01.known", "a known command", Level.MAY, "V1-CMD-02 V1-CMD-04", "model")
+async def known_command(ctx: Context) -> None:
+    """Prompt with the first announced command.
+
+    The prompt is answered, at the latest when it is cancelled.
+    """
+    if not ctx.profile.commands:
+        raise NotApplicable("the agent announces no commands")
+    name = ctx.profile.commands[0].get("name")
+    async with ctx.session() as session:
+        turn = await session.start([{"type": "text", "text": f"/{name}"}])
+        try:
+            await turn.sent.wait()
+        except Hung:
+            await session.cancel()
+            await turn.sent.wait()
+        await still_usable(session)
+
+
+def _ask(ctx: Context) -> str:
+    """A prompt in which an agent with questions has reason to ask one."""
+    calls = [tool("ask", question="Which colour?")] if "ask" in ctx.profile.tools else []
+    return "\n@then\n".join([*calls, "@say asked"])
+
+
+def _elicitations(editor: Editor) -> list[Incoming]:
+    return editor.asked(answers.ELICITATION)
+
+
+@check("ELIC-01", "questions only as offered", Level.MUST, "V1-ELIC-01 V1-ELIC-03", "session")
+async def elicitation_gating(ctx: Context) -> None:
+    """Offer no questions, an empty object, forms only and URLs only.
+
+    Only what was offered is used, and every question names its mode.
+    """
+    offers: dict[str, tuple[Any, set[str]]] = {
+        "no capabilities": (ABSENT, set()),
+        "elicitation: {}": ({"elicitation": {}}, set()),
+        "forms": ({"elicitation": {"form": {}}}, {"form"}),
+        "URLs": ({"elicitation": {"url": {}}}, {"url"}),
+    }
+    for shown, (capabilities, allowed) in offers.items():
+        declining = {answers.ELICITATION: answers.constant(DECLINE)}
+        async with ctx.session(declining, capabilities=capabilities) as session:
+            if not ctx.profile.lacks("model"):
+                await session.prompt(_ask(ctx))
+        for question in _elicitations(session.editor):
+            mode = question.params.get("mode")
+            require(mode in allowed, f"mode {mode!r} was used; offered: {shown}", question)
+
+
+@check("ELIC-02", "every answer to a question", Level.MUST, "V1-ELIC-09", "tool:ask")
+async def elicitation_answers(ctx: Context) -> None:
+    """Answer questions by accept, accept without content, wrong content, decline, cancel, an
+    unknown action and an error.
+
+    Each turn is answered and the session goes on.
+    """
+    replies: list[Answerer] = [
+        answers.constant(ACCEPT),
+        answers.constant({"action": "accept"}),
+        answers.constant({"action": "accept", "content": {"colour": [1, {"no": None}]}}),
+        answers.constant(DECLINE),
+        answers.constant({"action": "cancel"}),
+        answers.constant({"action": "_x"}),
+        answers.failing(),
+    ]
+    offered: Json = {"elicitation": {"form": {}}}
+    async with ctx.session(capabilities=offered) as session:
+        for reply in replies:
+            session.editor.answers[answers.ELICITATION] = reply
+            turn = await session.prompt(_ask(ctx))
+            require(turn.stop, f"the turn with the question was answered with {turn.outcome}")
+        asked = _elicitations(session.editor)
+    if not asked:
+        raise NotApplicable("the agent asks no questions")
+
+
+@check("ELIC-03", "no secrets in forms", Level.MUST, "V1-ELIC-06", "session")
+async def no_secrets(ctx: Context) -> None:
+    """Offer forms only; start without credentials, log in, open a session, ask.
+
+    No form has a field for a password, a key or a token.
+    """
+    offered: Json = {"elicitation": {"form": {}}}
+    declining = {answers.ELICITATION: answers.constant(DECLINE)}
+    async with ctx.agent(declining, env=ctx.environment(model=False)) as editor:
+        await editor.initialize(offered)
+        await _try(editor, "session/new", {"cwd": str(ctx.cwd), "mcpServers": []})
+        for method in ctx.profile.agent_logins:
+            await _try(editor, "authenticate", {"methodId": method})
+        for form in _elicitations(editor):
+            _require_no_secret(form)
+
+
+async def _try(editor: Editor, method: str, params: Json) -> None:
+    """A request that may fail; a login may wait for a human."""
+    try:
+        await editor.request(method, params, timeout=LOGIN_SECONDS)
+    except (RpcError, Hung):
+        return
+
+
+def _require_no_secret(form: Incoming) -> None:
+    if form.params.get("mode") != "form":
+        return
+    schema = form.params.get("requestedSchema") or {}
+    for name, field in (schema.get("properties") or {}).items():
+        words = f"{name} {field.get('title', '')}".replace("_", " ")
+        require(not SECRET.search(words), f"a form asks for {words.strip()!r}", form)
+
+
+@check(
+    "NOTE-01",
+    "notices and compactions only as offered",
+    Level.MUST,
+    "V1-NOTE-01 V1-COMP-01",
+    "model",
+)
+async def notice_gating(ctx: Context) -> None:
+    """Without ``session.notices`` and ``session.compaction``: neither is sent, whatever happens.
+
+    The session has a broken MCP server, a failing provider and, if there is one, a compaction.
+    """
+    missing = str(ctx.elsewhere / "no-such-program")
+    server = {"name": "broken", "command": missing, "args": [], "env": []}
+    async with ctx.connection(capabilities={}) as editor:
+        try:
+            session = await editor.new_session(ctx.cwd, mcpServers=[server])
+        except RpcError:
+            session = await editor.new_session(ctx.cwd)
+        await session.prompt("@status 400 no")
+        await session.prompt("@say fine")
+        if _compact(ctx):
+            await session.prompt([{"type": "text", "text": "/compact"}])
+    sent = [m for m in editor.incoming if m.kind in GATED_UPDATES]
+    require(not sent, "an update the client did not announce", *sent)
+
+
+@check("COMP-01", "the life of a compaction", Level.MUST, "V1-COMP-02 V1-COMP-03", "model")
+async def compaction(ctx: Context) -> None:
+    """Compact a session on command, and cancel a second compaction.
+
+    Each ``compactionId`` gets exactly one final status, and nothing after it.
+    """
+    if not _compact(ctx):
+        raise NotApplicable("the agent has no command to compact")
+    offered: Json = {"session": {"compaction": {}}}
+    async with ctx.session(capabilities=offered) as session:
+        await session.prompt("long-talk\n@say fine")
+        await session.prompt([{"type": "text", "text": "/compact"}])
+        turn = await session.start([{"type": "text", "text": "/compact"}])
+        await session.cancel()
+        await turn.sent.wait()
+    updates = [m for m in session.updates() if m.kind in COMPACTION]
+    if not updates:
+        raise NotApplicable("the agent shows no compaction")
+    _require_one_end(updates)
+
+
+def _require_one_end(updates: list[Incoming]) -> None:
+    ended: set[str] = set()
+    seen: set[str] = set()
+    for message in updates:
+        id = str(message.update.get("compactionId"))
+        require(id not in ended, f"an update of compaction {id} after its end", message)
+        seen.add(id)
+        if message.update.get("status") in {"completed", "failed", "cancelled"}:
+            ended.add(id)
+    require(seen == ended, f"without an end: {', '.join(sorted(seen - ended))}")
+
+
+def _compact(ctx: Context) -> bool:
+    return any(command.get("name") == "compact" for command in ctx.profile.commands)

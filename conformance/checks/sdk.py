@@ -1,0 +1,60 @@
+"""The official Python SDK as a client: an independent reader of what the agent writes.
+
+Imported only by the check that needs it: the SDK is optional and slow to import.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import acp
+from acp import schema
+from acp.exceptions import RequestError
+
+
+class Unusable(Exception):
+    """The SDK's client and this agent could not be brought together at all."""
+
+
+class Reader:
+    """A client for the SDK: it allows everything and remembers the text it was shown."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def on_connect(self, _agent: Any) -> None:
+        """The SDK introduces the agent; there is nothing to ask it back."""
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        if isinstance(update, schema.AgentMessageChunk):
+            self.text += getattr(update.content, "text", "")
+
+    async def request_permission(self, options: list[Any], **_: Any) -> Any:
+        outcome = schema.AllowedOutcome(option_id=options[0].option_id, outcome="selected")
+        return schema.RequestPermissionResponse(outcome=outcome)
+
+
+async def converse(
+    command: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float
+) -> tuple[str, str]:
+    """The stop reason and the text of one prompt. Raises ``TimeoutError`` and ``Unusable``."""
+    reader: Any = Reader()
+    program, *arguments = command
+    try:
+        async with (
+            asyncio.timeout(timeout),
+            acp.spawn_agent_process(reader, program, *arguments, env=dict(env), cwd=cwd) as (
+                agent,
+                _process,
+            ),
+        ):
+            await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
+            session = await agent.new_session(cwd=str(cwd), mcp_servers=[])
+            prompt: list[Any] = [acp.text_block("@begin\n@say from the sdk")]
+            response = await agent.prompt(prompt=prompt, session_id=session.session_id)
+    except RequestError as error:
+        raise Unusable(f"the agent answered the SDK's client with {error}") from None
+    return str(response.stop_reason), reader.text

@@ -1,0 +1,191 @@
+"""Runs the catalogue against an agent command.
+
+It owns the order, the parallelism and the limits, and turns whatever happens in a check into a
+result: an agent that hangs or dies is a result, never an error of the kit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from conformance.checks import CATALOGUE, Check
+from conformance.checks.context import Context
+from conformance.checks.editor import Editor
+from conformance.checks.profile import Probe, Profile
+from conformance.checks.verdict import CheckFailed, NotApplicable
+from conformance.client import Died, Hung, Incoming, RpcError
+from conformance.frames import CheckResult, Finding, Frame, Level, Run, Status
+from conformance.lint import RULES, lint
+
+ALL_LEVELS = frozenset(Level)
+LIMIT_FACTOR = 8
+"""A whole check may take this many times the timeout of a single wait."""
+LINT = "LINT"
+FINDINGS_PER_RULE = 10
+"""Breaches of one global rule that are shown; more of the same teach nothing."""
+OPEN_ENDS = "answer.before-exit"
+"""The rule about what an agent owes at EOF; it means nothing if the agent was killed."""
+
+
+async def run_checks(
+    command: Sequence[str],
+    *,
+    ids: Sequence[str] = (),
+    levels: Collection[Level] = ALL_LEVELS,
+    model: bool = True,
+    timeout: float = 10.0,
+    jobs: int = 2,
+    env: Mapping[str, str] | None = None,
+    on_result: Callable[[CheckResult], None] | None = None,
+) -> Run:
+    """Try every selected check on ``command``, each with its own processes and directories.
+
+    ``timeout`` is in seconds and bounds each single wait. ``env`` is added to the agent's
+    environment; ``{openai_base_url}``, ``{anthropic_base_url}``, ``{api_key}``, ``{model}``,
+    ``{home}`` and ``{cwd}`` in it are filled in. Raises ``ValueError`` for an unknown id and
+    ``OSError`` if the command cannot be started.
+    """
+    checks = CATALOGUE.select(ids, levels)
+    make = _Maker(tuple(command), dict(env or {}), timeout)
+    profile = await make.profile(model)
+    rules = GlobalRules()
+    slots = asyncio.Semaphore(max(1, jobs))
+    tell = on_result or (lambda _result: None)
+
+    async def one(check: Check) -> CheckResult:
+        async with slots:
+            result = await _run(check, make, profile, rules)
+        tell(result)
+        return result
+
+    results = await asyncio.gather(*(one(check) for check in checks))
+    judged = tuple(rules.results(levels))
+    for result in judged:
+        tell(result)
+    return Run(make.command, profile.info, (*results, *judged))
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """Makes a context for each check."""
+
+    command: tuple[str, ...]
+    env: dict[str, str]
+    timeout: float
+
+    def context(self, profile: Profile) -> Context:
+        return Context(self.command, env=self.env, timeout=self.timeout, profile=profile)
+
+    async def profile(self, model: bool) -> Profile:
+        async with (
+            self.context(Profile(exits_on_eof=False)) as context,
+            context.agent(end=False) as editor,
+        ):
+            return await Probe(editor, context.model.requests).run(context.cwd, model)
+
+
+class GlobalRules:
+    """The rules that hold for every conversation, applied to all conversations of a run."""
+
+    def __init__(self) -> None:
+        self._findings: dict[str, list[Finding]] = defaultdict(list)
+        self._frames: dict[str, list[Frame]] = defaultdict(list)
+
+    def look_at(self, check: str, editor: Editor) -> None:
+        """Judge one conversation; ``check`` is the id of the check that led it."""
+        for finding in lint(editor.frames, complete=editor.complete):
+            if finding.rule != OPEN_ENDS or editor.left_in_peace:
+                self._keep(check, finding, editor.frames)
+
+    def _keep(self, check: str, finding: Finding, frames: Sequence[Frame]) -> None:
+        shown, kept = self._findings[finding.rule], self._frames[finding.rule]
+        if len(shown) < FINDINGS_PER_RULE:
+            places = tuple(range(len(kept), len(kept) + len(finding.frames)))
+            kept += (frames[index] for index in finding.frames)
+            shown.append(Finding(finding.rule, f"in {check}: {finding.message}", places))
+
+    def results(self, levels: Collection[Level]) -> Iterator[CheckResult]:
+        """One result per rule, in the order of the rules."""
+        for rule in RULES.values():
+            if rule.actor == "agent" and 1 in rule.versions and rule.level in levels:
+                findings = tuple(self._findings[rule.id])
+                yield CheckResult(
+                    id=f"{LINT}.{rule.id}",
+                    title=rule.title,
+                    level=rule.level,
+                    refs=rule.refs,
+                    status=Status.FAILED if findings else Status.PASSED,
+                    seconds=0.0,
+                    findings=findings,
+                    frames=tuple(self._frames[rule.id]),
+                )
+
+
+async def _run(check: Check, make: _Maker, profile: Profile, rules: GlobalRules) -> CheckResult:
+    if reason := profile.unmet(check.needs):
+        return _result(check, Status.SKIPPED, 0.0, reason=reason)
+    started = time.monotonic()
+    context = make.context(profile)
+    async with context:
+        status, findings, reason = await _verdict(check, context)
+    for editor in context.editors:
+        rules.look_at(check.id, editor)
+    seconds = time.monotonic() - started
+    frames = tuple(frame for editor in context.editors for frame in editor.frames)
+    kept = () if status is Status.PASSED else frames
+    return _result(check, status, seconds, findings, reason, kept)
+
+
+async def _verdict(check: Check, context: Context) -> tuple[Status, tuple[Finding, ...], str]:
+    """Run the check's body and put what happened into words."""
+    limit = context.timeout * LIMIT_FACTOR
+    try:
+        async with asyncio.timeout(limit):
+            await check.body(context)
+    except NotApplicable as reason:
+        return Status.SKIPPED, (), str(reason)
+    except CheckFailed as failure:
+        places = _places(context.editors, failure.evidence)
+        return Status.FAILED, (Finding(check.id, str(failure), places),), ""
+    except RpcError as error:
+        message = f"the agent answered a correct request with the error {error}"
+        return Status.FAILED, (Finding(check.id, message),), ""
+    except Hung as hung:
+        return Status.HUNG, (Finding(check.id, str(hung)),), ""
+    except Died as died:
+        return Status.DIED, (Finding(check.id, str(died)),), ""
+    except TimeoutError:
+        return Status.HUNG, (Finding(check.id, f"the check took more than {limit:g} s"),), ""
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        message = f"the check could not make sense of what the agent sent: {error!r}"
+        return Status.FAILED, (Finding(check.id, message),), ""
+    return Status.PASSED, (), ""
+
+
+def _places(editors: Sequence[Editor], evidence: Sequence[Incoming]) -> tuple[int, ...]:
+    """Where messages stand in the frames of all editors, one after the other."""
+    offsets = accumulate((len(editor.frames) for editor in editors), initial=0)
+    return tuple(
+        offset + message.index
+        for editor, offset in zip(editors, offsets, strict=False)
+        for message in evidence
+        if any(message is candidate for candidate in editor.incoming)
+    )
+
+
+def _result(
+    check: Check,
+    status: Status,
+    seconds: float,
+    findings: tuple[Finding, ...] = (),
+    reason: str = "",
+    frames: tuple[Frame, ...] = (),
+) -> CheckResult:
+    return CheckResult(
+        check.id, check.title, check.level, check.refs, status, seconds, findings, reason, frames
+    )
