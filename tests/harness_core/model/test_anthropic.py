@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from itertools import pairwise
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,8 +21,12 @@ from conformance.model_server.anthropic import SIGNATURE
 from harness_core.content import (
     AssistantMessage,
     Audio,
+    Chunk,
+    Failure,
     Finish,
+    FinishKind,
     Image,
+    Json,
     Reasoning,
     ReasoningDelta,
     Resource,
@@ -39,6 +45,10 @@ from harness_core.model.protocol import ModelInfo, ToolSpec
 
 pytestmark = pytest.mark.anyio
 
+Ask: TypeAlias = Callable[..., Awaitable[list[Any]]]
+RawServer: TypeAlias = Callable[..., AbstractAsyncContextManager[str]]
+Sent: TypeAlias = Callable[..., Awaitable[Any]]
+
 HELLO = UserMessage("m1", (Text("Hello"),))
 PNG = Image("iVBORw0KGgo=", "image/png")
 CACHED = {"type": "ephemeral"}
@@ -51,16 +61,17 @@ def model(base_url: str, name: str = "claude-opus-4-7") -> AnthropicModel:
     return AnthropicModel(info, endpoint)
 
 
-def failure(chunks):
+def failure(chunks: Sequence[Chunk]) -> Failure:
     (finish,) = [chunk for chunk in chunks if isinstance(chunk, Finish)]
     assert finish.kind == "error"
+    assert finish.failure is not None
     return finish.failure
 
 
 # --- what comes back ---------------------------------------------------------------------------
 
 
-async def test_text_thinking_calls_and_usage_stream_as_they_come(ask) -> None:
+async def test_text_thinking_calls_and_usage_stream_as_they_come(ask: Ask) -> None:
     reply = Reply.of(
         Think("hm, hm", 2),
         Says("Hello!", 2),
@@ -90,18 +101,18 @@ async def test_text_thinking_calls_and_usage_stream_as_they_come(ask) -> None:
     ("ending", "kind"),
     [(Ending.STOP, "stop"), (Ending.LENGTH, "max-tokens"), (Ending.REFUSAL, "refusal")],
 )
-async def test_the_reason_to_stop_is_told_truly(ask, ending, kind) -> None:
+async def test_the_reason_to_stop_is_told_truly(ask: Ask, ending: Ending, kind: FinishKind) -> None:
     async with ModelServer([Reply.of(Says("So"), finish=ending)]) as server:
         chunks = await ask(model(server.anthropic_base_url), HELLO)
     assert chunks[-1] == Finish(kind)
 
 
-async def test_an_answer_of_nothing_is_a_failure(ask) -> None:
+async def test_an_answer_of_nothing_is_a_failure(ask: Ask) -> None:
     async with ModelServer([Reply.of()]) as server:
         assert failure(await ask(model(server.anthropic_base_url), HELLO)).code == "empty"
 
 
-async def test_a_stream_without_its_end_has_no_finish(ask) -> None:
+async def test_a_stream_without_its_end_has_no_finish(ask: Ask) -> None:
     async with ModelServer([Reply.of(Says("Once"), Cut(clean=True))]) as server:
         chunks = await ask(model(server.anthropic_base_url), HELLO)
     assert chunks[0] == TextDelta("Once")
@@ -121,14 +132,14 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("status", STATUSES)
-async def test_an_http_error_is_a_typed_failure(ask, status) -> None:
+async def test_an_http_error_is_a_typed_failure(ask: Ask, status: int) -> None:
     async with ModelServer([HttpFailure(status, "Because.", retry_after=2)]) as server:
         told = failure(await ask(model(server.anthropic_base_url), HELLO))
     assert (told.code, told.status) == (STATUSES[status], status)
     assert "Because." in told.message
 
 
-async def test_an_overlong_prompt_is_recognised(ask) -> None:
+async def test_an_overlong_prompt_is_recognised(ask: Ask) -> None:
     words = "prompt is too long: 210000 tokens > 200000 maximum"
     async with ModelServer([HttpFailure(400, words)]) as server:
         assert failure(await ask(model(server.anthropic_base_url), HELLO)).code == (
@@ -136,17 +147,17 @@ async def test_an_overlong_prompt_is_recognised(ask) -> None:
         )
 
 
-def events(*bodies: dict) -> list[bytes]:
+def events(*bodies: Json) -> list[bytes]:
     texts = ((body["type"], json.dumps(body, ensure_ascii=False)) for body in bodies)
     return [f"event: {name}\ndata: {text}\n\n".encode() for name, text in texts]
 
 
-def ending(reason: str, **delta) -> tuple[dict, dict]:
+def ending(reason: str, **delta: Json) -> tuple[Json, Json]:
     last = {"type": "message_delta", "delta": {"stop_reason": reason, **delta}, "usage": {}}
     return last, {"type": "message_stop"}
 
 
-def block(index: int, start: dict, *deltas: dict) -> list[dict]:
+def block(index: int, start: Json, *deltas: Json) -> list[Json]:
     where = {"index": index}
     return [
         {"type": "content_block_start", **where, "content_block": start},
@@ -169,7 +180,9 @@ SAID = block(0, {"type": "text", "text": ""}, {"type": "text_delta", "text": "So
         ("timeout_error", "timeout"),
     ],
 )
-async def test_an_error_event_ends_the_answer(ask, raw_server, kind, code) -> None:
+async def test_an_error_event_ends_the_answer(
+    ask: Ask, raw_server: RawServer, kind: str, code: str
+) -> None:
     error = {"type": "error", "error": {"type": kind, "message": "Sorry"}}
     async with raw_server(events(*SAID, error), headers={"request-id": "r-1"}) as url:
         chunks = await ask(model(url), HELLO)
@@ -179,7 +192,7 @@ async def test_an_error_event_ends_the_answer(ask, raw_server, kind, code) -> No
     assert told.message == "anthropic broke off: Sorry"
 
 
-async def test_a_refusal_carries_the_providers_explanation(ask, raw_server) -> None:
+async def test_a_refusal_carries_the_providers_explanation(ask: Ask, raw_server: RawServer) -> None:
     details = {"type": "refusal", "category": "bio", "explanation": "Not this."}
     async with raw_server(events(*SAID, *ending("refusal", stop_details=details))) as url:
         assert (await ask(model(url), HELLO))[-1] == Finish("refusal", explanation="Not this.")
@@ -194,12 +207,14 @@ async def test_a_refusal_carries_the_providers_explanation(ask, raw_server) -> N
         ("pause_turn", "error"),
     ],
 )
-async def test_rarer_reasons_to_stop(ask, raw_server, reason, kind) -> None:
+async def test_rarer_reasons_to_stop(
+    ask: Ask, raw_server: RawServer, reason: str, kind: str
+) -> None:
     async with raw_server(events(*SAID, *ending(reason))) as url:
         assert (await ask(model(url), HELLO))[-1].kind == kind
 
 
-async def test_a_call_without_input_has_an_empty_object(ask, raw_server) -> None:
+async def test_a_call_without_input_has_an_empty_object(ask: Ask, raw_server: RawServer) -> None:
     bare = block(0, {"type": "tool_use", "id": "c1", "name": "ls", "input": {}})
     whole = block(1, {"type": "tool_use", "id": "c2", "name": "ls", "input": {"a": 1}})
     async with raw_server(events(*bare, *whole, *ending("tool_use"))) as url:
@@ -213,7 +228,7 @@ async def test_a_call_without_input_has_an_empty_object(ask, raw_server) -> None
     ]
 
 
-async def test_what_is_not_known_is_ignored(ask, raw_server) -> None:
+async def test_what_is_not_known_is_ignored(ask: Ask, raw_server: RawServer) -> None:
     new = block(0, {"type": "hologram", "size": 3}, {"type": "hologram_delta", "light": "x"})
     ping = {"type": "ping"}
     odd = {"type": "weather_report", "sky": "clear"}
@@ -221,7 +236,7 @@ async def test_what_is_not_known_is_ignored(ask, raw_server) -> None:
         assert await ask(model(url), HELLO) == [TextDelta("So"), Finish("stop")]
 
 
-async def test_counters_accumulate_and_stay_disjoint(ask, raw_server) -> None:
+async def test_counters_accumulate_and_stay_disjoint(ask: Ask, raw_server: RawServer) -> None:
     start = {
         "type": "message_start",
         "message": {
@@ -270,7 +285,9 @@ STREAM = b"".join(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sets(st.integers(1, len(STREAM) - 1), max_size=40))
-async def test_any_chunking_of_the_bytes_says_the_same(ask, raw_server, cuts: set[int]) -> None:
+async def test_any_chunking_of_the_bytes_says_the_same(
+    ask: Ask, raw_server: RawServer, cuts: set[int]
+) -> None:
     bounds = [0, *sorted(cuts), len(STREAM)]
     async with raw_server([STREAM[a:b] for a, b in pairwise(bounds)]) as url:
         chunks = await ask(model(url), HELLO)
@@ -286,7 +303,7 @@ async def test_any_chunking_of_the_bytes_says_the_same(ask, raw_server, cuts: se
     ]
 
 
-async def test_many_deltas_keep_their_order(ask) -> None:
+async def test_many_deltas_keep_their_order(ask: Ask) -> None:
     async with ModelServer([Reply.of(Repeat("{i} ", 5000))]) as server:
         chunks = await ask(model(server.anthropic_base_url), HELLO)
     texts = [chunk.text for chunk in chunks if isinstance(chunk, TextDelta)]
@@ -297,10 +314,10 @@ async def test_many_deltas_keep_their_order(ask) -> None:
 
 
 @pytest.fixture
-def sent(ask) -> Callable:
+def sent(ask: Ask) -> Sent:
     """The body that the server really received for a conversation."""
 
-    async def sent(*messages, name="claude-opus-4-7", **options):
+    async def sent(*messages: Message, name: str = "claude-opus-4-7", **options: Any) -> Json:
         async with ModelServer([Reply.say("ok")]) as server:
             await ask(model(server.anthropic_base_url, name), *messages, **options)
             return server.requests[0].body
@@ -308,7 +325,7 @@ def sent(ask) -> Callable:
     return sent
 
 
-async def test_a_plain_request_says_no_more_than_it_must(sent) -> None:
+async def test_a_plain_request_says_no_more_than_it_must(sent: Sent) -> None:
     assert await sent(HELLO) == {
         "model": "claude-opus-4-7",
         "max_tokens": DEFAULT_MAX_TOKENS,
@@ -317,7 +334,7 @@ async def test_a_plain_request_says_no_more_than_it_must(sent) -> None:
     }
 
 
-async def test_system_and_tools_are_marked_for_the_cache(sent) -> None:
+async def test_system_and_tools_are_marked_for_the_cache(sent: Sent) -> None:
     schema = {"type": "object", "properties": {}}
     tools = [ToolSpec("ls", "Lists.", schema), ToolSpec("cat", "Prints.", schema)]
     body = await sent(HELLO, system="Be kind.", tools=tools, max_output=99, temperature=0.5)
@@ -329,7 +346,7 @@ async def test_system_and_tools_are_marked_for_the_cache(sent) -> None:
     assert (body["max_tokens"], body["temperature"]) == (99, 0.5)
 
 
-async def test_a_conversation_with_tools(sent) -> None:
+async def test_a_conversation_with_tools(sent: Sent) -> None:
     said = AssistantMessage(
         (
             Reasoning("deep", "seal"),
@@ -386,7 +403,7 @@ async def test_a_conversation_with_tools(sent) -> None:
     ]
 
 
-async def test_consecutive_messages_of_one_role_are_one(sent) -> None:
+async def test_consecutive_messages_of_one_role_are_one(sent: Sent) -> None:
     body = await sent(
         HELLO,
         UserMessage("m2", (Text("and hello again"),)),
@@ -398,14 +415,14 @@ async def test_consecutive_messages_of_one_role_are_one(sent) -> None:
     assert [len(message["content"]) for message in body["messages"]] == [2, 2, 1]
 
 
-async def test_blank_text_and_empty_messages_are_left_out(sent) -> None:
+async def test_blank_text_and_empty_messages_are_left_out(sent: Sent) -> None:
     body = await sent(HELLO, AssistantMessage((Text(" \n"),)), HELLO)
     assert body["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "Hello"}, HELLO_CACHED]}
     ]
 
 
-async def test_pictures_and_pdf_files_are_shown_and_others_named(sent) -> None:
+async def test_pictures_and_pdf_files_are_shown_and_others_named(sent: Sent) -> None:
     blocks = (
         PNG,
         Resource("file:///a.pdf", blob="JVBE", mime_type="application/pdf"),
@@ -418,7 +435,7 @@ async def test_pictures_and_pdf_files_are_shown_and_others_named(sent) -> None:
     assert note["text"] == "[image of type image/svg+xml, 3 bytes, not shown]"
 
 
-async def test_sound_is_refused_before_it_is_sent(ask) -> None:
+async def test_sound_is_refused_before_it_is_sent(ask: Ask) -> None:
     async with ModelServer([]) as server:
         sound = UserMessage("m1", (Audio("AAAA", "audio/wav"),))
         told = failure(await ask(model(server.anthropic_base_url), sound))
@@ -442,21 +459,23 @@ ADAPTIVE = {"type": "adaptive", "display": "summarized"}
         ("claude-3-5-haiku-20241022", None),
     ],
 )
-async def test_effort_is_put_as_the_model_understands_it(sent, name, thinking) -> None:
+async def test_effort_is_put_as_the_model_understands_it(
+    sent: Sent, name: str, thinking: Json
+) -> None:
     body = await sent(HELLO, name=name, effort="medium", temperature=0.3)
     assert body.get("thinking") == thinking
     assert ("output_config" in body) == (thinking == ADAPTIVE)
     assert ("temperature" in body) == (thinking is None)
 
 
-async def test_a_budget_needs_room(sent) -> None:
+async def test_a_budget_needs_room(sent: Sent) -> None:
     body = await sent(HELLO, name="claude-opus-4-5", effort="low", max_output=1000)
     assert "thinking" not in body
 
 
 @pytest.mark.parametrize(("seal", "thinks"), [(None, False), ("seal", True)])
 async def test_thinking_with_a_budget_does_not_begin_between_a_call_and_its_result(
-    sent, seal, thinks
+    sent: Sent, seal: str | None, thinks: bool
 ) -> None:
     called = AssistantMessage((Reasoning("hm", seal), ToolCall("c1", "ls", "{}")))
     turn = [HELLO, called, ToolMessage("c1", "ls", (Text("files"),))]

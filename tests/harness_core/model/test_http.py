@@ -6,6 +6,9 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -16,17 +19,20 @@ from harness_core.model.protocol import ModelInfo, ToolSpec
 
 pytestmark = pytest.mark.anyio
 
+Ask: TypeAlias = Callable[..., Awaitable[list[Any]]]
+RawServer: TypeAlias = Callable[..., AbstractAsyncContextManager[str]]
+
 HELLO = UserMessage("m1", (Text("Hello"),))
 ANSWER = (
     b'data: {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 )
 
 
-def model(base_url: str, **rest) -> OpenAIModel:
+def model(base_url: str, **rest: Any) -> OpenAIModel:
     return OpenAIModel(ModelInfo("acme", "m"), Endpoint("acme", base_url, **rest))
 
 
-async def test_a_connection_serves_many_calls(ask) -> None:
+async def test_a_connection_serves_many_calls(ask: Ask) -> None:
     """Although an answer is complete, for the reader, before its HTTP body is."""
     connections = 0
 
@@ -64,7 +70,7 @@ async def test_a_connection_serves_many_calls(ask) -> None:
     assert connections == 1
 
 
-async def test_a_key_that_cannot_be_sent_is_not_repeated(ask, raw_server) -> None:
+async def test_a_key_that_cannot_be_sent_is_not_repeated(ask: Ask, raw_server: RawServer) -> None:
     async with raw_server([ANSWER]) as url:
         chunks = await ask(model(url, headers={"authorization": "Bearer one\ntwo"}), HELLO)
     (finish,) = chunks
@@ -73,7 +79,9 @@ async def test_a_key_that_cannot_be_sent_is_not_repeated(ask, raw_server) -> Non
     assert "two" not in finish.failure.message
 
 
-async def test_an_unforeseen_failure_is_a_failure_too(ask, caplog) -> None:
+async def test_an_unforeseen_failure_is_a_failure_too(
+    ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
     tool = ToolSpec("odd", "", {"default": object()})
     (finish,) = await ask(model("http://127.0.0.1:1"), HELLO, tools=[tool])
     assert finish.failure.code == "internal"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 from itertools import pairwise
+from typing import Any, TypeAlias
 
 import anyio
 import pytest
@@ -29,8 +30,12 @@ from conformance.model_server import Usage as Counts
 from harness_core.content import (
     AssistantMessage,
     Audio,
+    Chunk,
+    Failure,
     Finish,
+    FinishKind,
     Image,
+    Message,
     Reasoning,
     ReasoningDelta,
     Resource,
@@ -50,29 +55,34 @@ from harness_core.model.protocol import ModelConfig, ModelInfo, ModelRequest, To
 
 pytestmark = pytest.mark.anyio
 
+Ask: TypeAlias = Callable[..., Awaitable[list[Any]]]
+RawServer: TypeAlias = Callable[..., AbstractAsyncContextManager[str]]
+Sent: TypeAlias = Callable[..., Awaitable[Any]]
+
 KEY = "sk-proj-0123456789abcdef"
 HELLO = UserMessage("m1", (Text("Hello"),))
 PNG = Image("iVBORw0KGgo=", "image/png")
 LS = ToolSpec("ls", "Lists files.", {"type": "object", "properties": {}})
 
 
-def model(base_url: str, *, images: bool = True, audio: bool = False, **rest) -> OpenAIModel:
+def model(base_url: str, *, images: bool = True, audio: bool = False, **rest: Any) -> OpenAIModel:
     info = ModelInfo("openai", "gpt-x", images=images, audio=audio)
     headers = {"authorization": f"Bearer {KEY}"}
     endpoint = Endpoint("openai", base_url, headers, secrets=(KEY,), hint="check OPENAI_API_KEY")
     return OpenAIModel(info, endpoint, **rest)
 
 
-def failure(chunks):
+def failure(chunks: Sequence[Chunk]) -> Failure:
     (finish,) = [chunk for chunk in chunks if isinstance(chunk, Finish)]
     assert finish.kind == "error"
+    assert finish.failure is not None
     return finish.failure
 
 
 # --- what comes back ---------------------------------------------------------------------------
 
 
-async def test_text_reasoning_calls_and_usage_stream_as_they_come(ask) -> None:
+async def test_text_reasoning_calls_and_usage_stream_as_they_come(ask: Ask) -> None:
     reply = Reply.of(
         Think("hm, hm", 2),
         Says("Hello!", 2),
@@ -101,23 +111,27 @@ async def test_text_reasoning_calls_and_usage_stream_as_they_come(ask) -> None:
     ("ending", "kind"),
     [(Ending.STOP, "stop"), (Ending.LENGTH, "max-tokens"), (Ending.REFUSAL, "refusal")],
 )
-async def test_the_reason_to_finish_is_told_truly(ask, ending, kind) -> None:
+async def test_the_reason_to_finish_is_told_truly(
+    ask: Ask, ending: Ending, kind: FinishKind
+) -> None:
     async with ModelServer([Reply.of(Says("So"), finish=ending)]) as server:
         chunks = await ask(model(server.openai_base_url), HELLO)
     assert chunks[-1] == Finish(kind)
 
 
-async def test_an_answer_of_nothing_is_a_failure(ask) -> None:
+async def test_an_answer_of_nothing_is_a_failure(ask: Ask) -> None:
     async with ModelServer([Reply.of()]) as server:
         assert failure(await ask(model(server.openai_base_url), HELLO)).code == "empty"
 
 
-async def test_a_stream_without_its_finish_just_ends(ask) -> None:
+async def test_a_stream_without_its_finish_just_ends(ask: Ask) -> None:
     async with ModelServer([Reply.of(Says("Once"), Cut(clean=True))]) as server:
         assert await ask(model(server.openai_base_url), HELLO) == [TextDelta("Once")]
 
 
-async def test_a_dropped_connection_is_a_transport_failure_after_what_came(ask, raw_server) -> None:
+async def test_a_dropped_connection_is_a_transport_failure_after_what_came(
+    ask: Ask, raw_server: RawServer
+) -> None:
     piece = b'data: {"choices":[{"delta":{"content":"Once"}}]}\n\n'
     async with raw_server([piece], complete=False) as url:
         first, *rest = await ask(model(url), HELLO)
@@ -125,13 +139,13 @@ async def test_a_dropped_connection_is_a_transport_failure_after_what_came(ask, 
     assert failure(rest).code == "transport"
 
 
-async def test_a_malformed_event_is_a_transport_failure(ask) -> None:
+async def test_a_malformed_event_is_a_transport_failure(ask: Ask) -> None:
     async with ModelServer([Reply.of(Says("Once"), Malformed())]) as server:
         chunks = await ask(model(server.openai_base_url), HELLO)
     assert failure(chunks).code == "transport"
 
 
-async def test_an_error_in_the_stream_has_its_own_code(ask, raw_server) -> None:
+async def test_an_error_in_the_stream_has_its_own_code(ask: Ask, raw_server: RawServer) -> None:
     event = b'data: {"error":{"code":429,"message":"provider busy"}}\n\n'
     async with raw_server([event], headers={"x-request-id": "r-1"}) as url:
         told = failure(await ask(model(url), HELLO))
@@ -154,7 +168,7 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("status", STATUSES)
-async def test_an_http_error_is_a_typed_failure(ask, status) -> None:
+async def test_an_http_error_is_a_typed_failure(ask: Ask, status: int) -> None:
     async with ModelServer([HttpFailure(status, "Because.")]) as server:
         told = failure(await ask(model(server.openai_base_url), HELLO))
     assert (told.code, told.status) == (STATUSES[status], status)
@@ -162,14 +176,14 @@ async def test_an_http_error_is_a_typed_failure(ask, status) -> None:
     assert told.message == f"openai answered HTTP {status}: Because.{hint}"
 
 
-async def test_the_wait_and_the_request_id_are_passed_on(ask, raw_server) -> None:
+async def test_the_wait_and_the_request_id_are_passed_on(ask: Ask, raw_server: RawServer) -> None:
     headers = {"retry-after": "7", "x-request-id": "req-9", "content-type": "application/json"}
     async with raw_server([b"{}"], status=429, headers=headers) as url:
         told = failure(await ask(model(url), HELLO))
     assert (told.retry_after, told.request_id) == (7.0, "req-9")
 
 
-async def test_the_key_is_never_repeated(ask) -> None:
+async def test_the_key_is_never_repeated(ask: Ask) -> None:
     body = json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}."}}).encode()
     async with ModelServer([HttpFailure(401, body=body)]) as server:
         told = failure(await ask(model(server.openai_base_url), HELLO))
@@ -177,14 +191,18 @@ async def test_the_key_is_never_repeated(ask) -> None:
     assert "Incorrect API key provided" in told.message
 
 
-async def test_a_page_in_place_of_a_stream_says_what_to_check(ask, raw_server) -> None:
+async def test_a_page_in_place_of_a_stream_says_what_to_check(
+    ask: Ask, raw_server: RawServer
+) -> None:
     async with raw_server([b"<html>Welcome"], headers={"content-type": "text/html"}) as url:
         told = failure(await ask(model(url), HELLO))
     assert told.code == "bad-request"
     assert "base_url" in told.message
 
 
-async def test_an_answer_that_was_not_streamed_is_understood(ask, raw_server) -> None:
+async def test_an_answer_that_was_not_streamed_is_understood(
+    ask: Ask, raw_server: RawServer
+) -> None:
     call = {"id": "c1", "function": {"name": "ls", "arguments": "{}"}}
     message = {"role": "assistant", "content": "Yes", "tool_calls": [call]}
     body = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
@@ -194,7 +212,7 @@ async def test_an_answer_that_was_not_streamed_is_understood(ask, raw_server) ->
     assert chunks == [TextDelta("Yes"), ToolCallDelta("c1", "ls", "{}"), Finish("tool-calls")]
 
 
-async def test_nobody_listening_is_a_transport_failure(ask) -> None:
+async def test_nobody_listening_is_a_transport_failure(ask: Ask) -> None:
     async with ModelServer() as server:
         url = server.openai_base_url
     told = failure(await ask(model(url), HELLO))
@@ -202,7 +220,7 @@ async def test_nobody_listening_is_a_transport_failure(ask) -> None:
     assert url in told.message
 
 
-async def test_silence_is_a_timeout(ask) -> None:
+async def test_silence_is_a_timeout(ask: Ask) -> None:
     async with ModelServer([Reply.of(Says("Wait"), Hang())]) as server:
         endpoint = Endpoint("openai", server.openai_base_url, idle_timeout=0.05)
         chunks = await ask(OpenAIModel(ModelInfo("openai", "x"), endpoint), HELLO)
@@ -241,14 +259,14 @@ async def test_cancelling_whoever_listens_closes_the_connection() -> None:
     assert server.requests[0].aborted
 
 
-async def test_many_deltas_keep_their_order(ask) -> None:
+async def test_many_deltas_keep_their_order(ask: Ask) -> None:
     async with ModelServer([Reply.of(Repeat("{i} ", 5000))]) as server:
         chunks = await ask(model(server.openai_base_url), HELLO)
     texts = [chunk.text for chunk in chunks if isinstance(chunk, TextDelta)]
     assert texts == [f"{i} " for i in range(5000)]
 
 
-async def test_one_model_answers_many_calls_and_can_be_closed(ask) -> None:
+async def test_one_model_answers_many_calls_and_can_be_closed(ask: Ask) -> None:
     async with ModelServer([Reply.say("one"), Reply.say("two")]) as server:
         asked = model(server.openai_base_url)
         answers = [(await ask(asked, HELLO, keep=True))[0] for _ in range(2)]
@@ -274,7 +292,9 @@ EVENTS = (
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sets(st.integers(1, len(EVENTS) - 1), max_size=40))
-async def test_any_chunking_of_the_bytes_says_the_same(ask, raw_server, cuts: set[int]) -> None:
+async def test_any_chunking_of_the_bytes_says_the_same(
+    ask: Ask, raw_server: RawServer, cuts: set[int]
+) -> None:
     bounds = [0, *sorted(cuts), len(EVENTS)]
     pieces = [EVENTS[a:b] for a, b in pairwise(bounds)]
     async with raw_server(pieces) as url:
@@ -293,10 +313,12 @@ async def test_any_chunking_of_the_bytes_says_the_same(ask, raw_server, cuts: se
 
 
 @pytest.fixture
-def sent(ask) -> Callable:
+def sent(ask: Ask) -> Sent:
     """The body that the server really received for a conversation."""
 
-    async def sent(*messages, model_options=None, **options):
+    async def sent(
+        *messages: Message, model_options: dict[str, Any] | None = None, **options: Any
+    ) -> Any:
         async with ModelServer([Reply.say("ok")]) as server:
             asked = model(server.openai_base_url, **(model_options or {}))
             await ask(asked, *messages, **options)
@@ -306,7 +328,7 @@ def sent(ask) -> Callable:
     return sent
 
 
-async def test_a_plain_request_says_no_more_than_it_must(sent) -> None:
+async def test_a_plain_request_says_no_more_than_it_must(sent: Sent) -> None:
     assert await sent(HELLO) == {
         "model": "gpt-x",
         "messages": [{"role": "user", "content": "Hello"}],
@@ -315,7 +337,7 @@ async def test_a_plain_request_says_no_more_than_it_must(sent) -> None:
     }
 
 
-async def test_system_tools_and_knobs(sent) -> None:
+async def test_system_tools_and_knobs(sent: Sent) -> None:
     body = await sent(
         HELLO, system="Be kind.", tools=[LS], max_output=99, temperature=0.5, effort="low"
     )
@@ -326,14 +348,14 @@ async def test_system_tools_and_knobs(sent) -> None:
     assert knobs == {"max_tokens": 99, "temperature": 0.5, "reasoning_effort": "low"}
 
 
-async def test_the_limit_can_have_its_newer_name(sent) -> None:
+async def test_the_limit_can_have_its_newer_name(sent: Sent) -> None:
     options = {"limit_field": "max_completion_tokens"}
     body = await sent(HELLO, max_output=9, model_options=options)
     assert body["max_completion_tokens"] == 9
     assert "max_tokens" not in body
 
 
-async def test_resources_are_readable_text(sent) -> None:
+async def test_resources_are_readable_text(sent: Sent) -> None:
     message = UserMessage(
         "m1",
         (
@@ -352,7 +374,7 @@ async def test_resources_are_readable_text(sent) -> None:
     )
 
 
-async def test_images_are_data_urls_beside_the_text(sent) -> None:
+async def test_images_are_data_urls_beside_the_text(sent: Sent) -> None:
     embedded = Resource("file:///b.gif", blob="R0lG", mime_type="image/gif")
     body = await sent(UserMessage("m1", (Text("Look"), PNG, embedded)))
     assert body["messages"][0]["content"] == [
@@ -362,7 +384,7 @@ async def test_images_are_data_urls_beside_the_text(sent) -> None:
     ]
 
 
-async def test_a_conversation_with_tools(sent) -> None:
+async def test_a_conversation_with_tools(sent: Sent) -> None:
     said = AssistantMessage(
         (
             Reasoning("secret thoughts", "seal"),
@@ -375,7 +397,7 @@ async def test_a_conversation_with_tools(sent) -> None:
     results = [ToolMessage(f"c{n}", "ls", (Text(f"result {n}"),)) for n in (1, 2, 3)]
     body = await sent(HELLO, said, *results, UserMessage("m2", (Text("Go on"),), "steering"))
 
-    def call(id: str, arguments: str):
+    def call(id: str, arguments: str) -> Any:
         return {"id": id, "type": "function", "function": {"name": "ls", "arguments": arguments}}
 
     quoted = json.dumps({"not_a_json_object": '{"broken'}, separators=(",", ":"))
@@ -392,7 +414,7 @@ async def test_a_conversation_with_tools(sent) -> None:
     ]
 
 
-async def test_images_from_tools_follow_their_results(sent) -> None:
+async def test_images_from_tools_follow_their_results(sent: Sent) -> None:
     said = AssistantMessage((ToolCall("c1", "shot", "{}"), ToolCall("c2", "ls", "{}")))
     shot = ToolMessage("c1", "shot", (Text("Here:"), PNG))
     body = await sent(HELLO, said, shot, ToolMessage("c2", "ls", (Text("files"),)))
@@ -405,7 +427,7 @@ async def test_images_from_tools_follow_their_results(sent) -> None:
     assert pictures["content"][1]["image_url"]["url"].startswith("data:image/png;base64,")
 
 
-async def test_reasoning_goes_back_only_where_it_is_wanted(sent) -> None:
+async def test_reasoning_goes_back_only_where_it_is_wanted(sent: Sent) -> None:
     thought = AssistantMessage((Reasoning("hm"), ToolCall("c1", "ls", "{}")))
     blank = AssistantMessage((ToolCall("c2", "ls", "{}"),))
     turn = [HELLO, thought, ToolMessage("c1", "ls", ()), blank, ToolMessage("c2", "ls", ())]
@@ -415,13 +437,15 @@ async def test_reasoning_goes_back_only_where_it_is_wanted(sent) -> None:
     assert (first["reasoning_content"], second["reasoning_content"]) == ("hm", "")
 
 
-async def test_what_was_only_thought_leaves_no_empty_message(sent) -> None:
+async def test_what_was_only_thought_leaves_no_empty_message(sent: Sent) -> None:
     body = await sent(HELLO, AssistantMessage((Reasoning("hm"),)), HELLO)
     assert [message["role"] for message in body["messages"]] == ["user", "user"]
 
 
 @pytest.mark.parametrize("block", [Audio("AAAA", "audio/wav"), PNG])
-async def test_what_the_model_cannot_take_is_refused_before_it_is_sent(ask, block) -> None:
+async def test_what_the_model_cannot_take_is_refused_before_it_is_sent(
+    ask: Ask, block: Image | Audio
+) -> None:
     async with ModelServer([]) as server:
         asked = model(server.openai_base_url, images=False)
         told = failure(await ask(asked, UserMessage("m1", (block,))))
@@ -430,21 +454,21 @@ async def test_what_the_model_cannot_take_is_refused_before_it_is_sent(ask, bloc
     assert "openai:gpt-x takes no" in told.message
 
 
-async def test_what_was_refused_before_is_only_named_afterwards(sent) -> None:
+async def test_what_was_refused_before_is_only_named_afterwards(sent: Sent) -> None:
     refused = UserMessage("m1", (Text("Listen"), Audio("AAAA", "audio/wav")))
     body = await sent(refused, UserMessage("m2", (Text("Never mind"),)))
     note = "Listen\n[audio of type audio/wav, 3 bytes, not shown]"
     assert body["messages"][0]["content"] == note
 
 
-async def test_a_model_that_listens_gets_the_sound(sent) -> None:
+async def test_a_model_that_listens_gets_the_sound(sent: Sent) -> None:
     message = UserMessage("m1", (Audio("AAAA", "audio/mpeg"),))
     body = await sent(message, model_options={"audio": True})
     sound = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}}
     assert body["messages"][0]["content"] == [sound]
 
 
-async def test_settings_add_to_the_body_and_replace_its_fields(ask) -> None:
+async def test_settings_add_to_the_body_and_replace_its_fields(ask: Ask) -> None:
     async with ModelServer([Reply.say("ok")]) as server:
         extra = {"service_tier": "flex", "stream_options": {"include_usage": False}}
         endpoint = Endpoint("openai", server.openai_base_url, body=extra)

@@ -38,7 +38,9 @@ def decoded(
     return [*chunks, *decoder.end()]
 
 
-def part(index: int | None = 0, id: str | None = None, name: str = "", arguments: Any = "") -> dict:
+def part(
+    index: int | None = 0, id: str | None = None, name: str = "", arguments: Any = ""
+) -> dict[str, Any]:
     """A delta with one piece of a tool call."""
     call: dict[str, Any] = {"function": {"arguments": arguments}}
     if name:
@@ -60,7 +62,7 @@ def calls(chunks: Sequence[Chunk]) -> list[tuple[str, str]]:
     return [(name, arguments) for name, arguments in found.values()]
 
 
-DEVIATIONS: dict[str, list[dict]] = {
+DEVIATIONS: dict[str, list[dict[str, Any]]] = {
     "by the letter": [
         part(0, "a", "ls", ""),
         part(0, None, "", '{"x":'),
@@ -134,7 +136,7 @@ def test_calls_are_told_apart(deviation: str, used: frozenset[str]) -> None:
     ),
     st.randoms(),
 )
-def test_fragments_of_parallel_calls_reassemble(arguments: list[dict], dice: Any) -> None:
+def test_fragments_of_parallel_calls_reassemble(arguments: list[dict[str, Any]], dice: Any) -> None:
     """However the arguments are cut and interleaved, each call gets its own back."""
     texts = [json.dumps(given, ensure_ascii=False) for given in arguments]
     queues = []
@@ -206,10 +208,11 @@ def test_content_may_be_a_list_of_parts() -> None:
 
 def test_the_done_marker_is_an_end_even_without_a_reason() -> None:
     decoder = ChatDecoder()
-    decoder.feed("", '{"choices":[{"delta":{"content":"So"}}]}')
-    assert not decoder.done
-    decoder.feed("", "[DONE]")
-    assert decoder.done
+    done = []
+    for data in ('{"choices":[{"delta":{"content":"So"}}]}', "[DONE]"):
+        decoder.feed("", data)
+        done.append(decoder.done)
+    assert done == [False, True]
     assert decoder.end() == [Finish("stop")]
 
 

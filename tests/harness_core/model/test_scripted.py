@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, TypeAlias
 
 import anyio
 import pytest
@@ -24,10 +25,12 @@ from harness_core.model.scripted import ScriptedModel, asked, failed, said
 
 pytestmark = pytest.mark.anyio
 
+Ask: TypeAlias = Callable[..., Awaitable[list[Any]]]
+
 HELLO = UserMessage("m1", (Text("Hello"),))
 
 
-async def test_replies_come_in_order_and_requests_are_kept(ask) -> None:
+async def test_replies_come_in_order_and_requests_are_kept(ask: Ask) -> None:
     call = ToolCall("c1", "ls", "{}")
     model = ScriptedModel([said("one"), asked(call), failed("server"), (TextDelta("cut"),)])
     answers = [await ask(model, HELLO, system=str(n), keep=True) for n in range(4)]
@@ -40,11 +43,11 @@ async def test_replies_come_in_order_and_requests_are_kept(ask) -> None:
     assert [request.system for request in model.requests] == ["0", "1", "2", "3"]
 
 
-async def test_a_reply_may_be_made_from_the_request(ask) -> None:
+async def test_a_reply_may_be_made_from_the_request(ask: Ask) -> None:
     def echo(request: ModelRequest) -> tuple[Chunk, ...]:
-        return said(request.messages[-1].content[0].text)
+        return said(request.system)
 
-    assert await ask(ScriptedModel([echo]), HELLO) == list(said("Hello"))
+    assert await ask(ScriptedModel([echo]), HELLO, system="Hello") == list(said("Hello"))
 
 
 async def test_a_reply_may_wait_between_its_chunks_and_is_closed_with_the_stream() -> None:
@@ -74,12 +77,12 @@ async def test_a_reply_may_wait_between_its_chunks_and_is_closed_with_the_stream
         assert [chunk async for chunk in stream] == [TextDelta("on"), Finish("stop")]
 
 
-async def test_a_script_that_is_over_fails_loudly(ask) -> None:
+async def test_a_script_that_is_over_fails_loudly(ask: Ask) -> None:
     (finish,) = await ask(ScriptedModel(), HELLO)
     assert (finish.failure.code, "no reply left" in finish.failure.message) == ("internal", True)
 
 
-async def test_a_replay_says_what_was_logged_attempt_by_attempt(ask) -> None:
+async def test_a_replay_says_what_was_logged_attempt_by_attempt(ask: Ask) -> None:
     facts: list[Fact] = [
         StepStart(1, 1),
         AssistantChunk(1, 1, 1, TextDelta("broken")),
