@@ -27,6 +27,7 @@ from harness_core.content import (
     FinishKind,
     Image,
     Json,
+    Message,
     Reasoning,
     ReasoningDelta,
     Resource,
