@@ -16,6 +16,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,8 @@ from conformance.transcript import Header, TranscriptError
 CHUNK = 1 << 16
 LINGER = 1.0
 """Seconds the proxy waits on a silent stdout that outlives the agent in a grandchild."""
+SWITCH = 0.0002
+"""Seconds one pump may hold up the other; Python's own 5 ms would be felt."""
 FORWARDED = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 """Signals handed on to the agent."""
 
@@ -133,6 +136,7 @@ def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
 def _converse(agent: subprocess.Popen[bytes], tape: Tape) -> int:
     _forward_signals(agent, tape)
     _make_blocking(0, 1)
+    sys.setswitchinterval(SWITCH)
     _pump(0, _take(agent.stdin), Direction.C2A, tape)
     thread, pump = _pump(_take(agent.stdout), 1, Direction.A2C, tape)
     status = agent.wait()

@@ -23,11 +23,14 @@ from conformance.transcript import (
     Event,
     Header,
     Transcript,
-    load,
+    parse,
     render,
     render_entry,
     render_header,
 )
+
+OPENING = 100
+"""Lines of a recording in which both sides introduce themselves."""
 
 
 class Tape:
@@ -44,8 +47,8 @@ class Tape:
         """Note bytes that went this way."""
         now = self._now()
         with self._lock:
-            for line in self._cutters[direction].feed(chunk):
-                self._entry(Frame(direction, now, line))
+            lines = self._cutters[direction].feed(chunk)
+            self._write(b"".join(render_entry(Frame(direction, now, line)) for line in lines))
 
     def end(self, direction: Direction) -> None:
         """Note that the stream of this direction ended."""
@@ -98,13 +101,21 @@ def seal(path: Path, *, make_portable: bool = False) -> None:
 
     The new file takes the old one's place in one step.
     """
-    transcript = complete(load(path))
-    if make_portable:
-        names = placeholders(transcript, home=os.path.expanduser("~"))
-        transcript = portable(transcript, names)
+    data = path.read_bytes()
     scratch = path.with_suffix(".sealing")
-    scratch.write_bytes(render(transcript))
+    scratch.write_bytes(_portable(data) if make_portable else _completed(data))
     os.replace(scratch, path)
+
+
+def _portable(data: bytes) -> bytes:
+    transcript = complete(parse(data))
+    return render(portable(transcript, placeholders(transcript, home=os.path.expanduser("~"))))
+
+
+def _completed(data: bytes) -> bytes:
+    """Only the header changes; what it is to say stands in the first lines."""
+    opening = complete(parse(b"\n".join(data.split(b"\n", OPENING)[:OPENING])))
+    return render_header(opening.header) + data.partition(b"\n")[2]
 
 
 def complete(transcript: Transcript) -> Transcript:

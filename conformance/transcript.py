@@ -29,6 +29,7 @@ VERBATIM = re.compile(
 )
 BREAKS = ("\r", "\u2028", "\u2029", "\u0085")
 """Characters at which some tools would cut a line of the file."""
+RAW_BREAKS = tuple(mark.encode() for mark in ("\n", *BREAKS))
 
 
 class TranscriptError(ValueError):
@@ -104,9 +105,9 @@ def render_entry(entry: Entry) -> bytes:
     """One line of a file, with its line feed."""
     if isinstance(entry, Event):
         return _dump(_event_fields(entry))
-    head = _frame_head(entry)
     if _embeddable(entry.raw):
-        return _dump(head)[:-2] + b', "msg": ' + entry.raw + b"}\n"
+        return _verbatim(entry)
+    head = _frame_head(entry)
     try:
         return _dump(head | {"text": entry.raw.decode("utf-8")})
     except UnicodeDecodeError:
@@ -133,14 +134,23 @@ def _frame_head(frame: Frame) -> dict[str, Any]:
     return head
 
 
+def _verbatim(frame: Frame) -> bytes:
+    """The frame in a line that ``VERBATIM`` matches."""
+    time = f', "t": {round(frame.time, 6)!r}' if frame.time else ""
+    open_end = "" if frame.terminated else ', "eol": false'
+    head = f'{{"dir": "{frame.direction.value}"{time}{open_end}, "msg": '
+    return head.encode() + frame.raw + b"}\n"
+
+
 def _embeddable(raw: bytes) -> bool:
     """Whether these bytes can stand in a line of the file as they are."""
+    if any(mark in raw for mark in RAW_BREAKS):
+        return False
     try:
         orjson.loads(raw)
     except orjson.JSONDecodeError:
         return False
-    text = raw.decode("utf-8")
-    return not any(mark in text for mark in ("\n", *BREAKS))
+    return True
 
 
 def _dump(fields: dict[str, Any]) -> bytes:
