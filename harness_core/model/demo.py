@@ -182,7 +182,7 @@ def _chunks(
         case Think(text=text):
             yield from map(ReasoningDelta, _words(text, written.reasoning))
         case Show(what=what):
-            yield from map(TextDelta, _words(_shown(what, request), written.text))
+            yield from map(TextDelta, _lines(_shown(what, request), written.text))
         case Repeat(count=count, text=text) if "{i}" in text:
             yield from (TextDelta(text.replace("{i}", str(n))) for n in range(1, count + 1))
         case Repeat(count=count, text=text):
@@ -196,6 +196,11 @@ def _chunks(
 def _words(text: str, before: int) -> list[str]:
     """The text in pieces of a word each, on a new line if something was said before."""
     return re.findall(r"\s*\S+\s*|\s+", f"\n{text}" if before else text)
+
+
+def _lines(text: str, before: int) -> list[str]:
+    """The same in pieces of a line each: what is shown can be long."""
+    return re.findall(r"\n?[^\n]*\n?", f"\n{text}" if before else text)[:-1]
 
 
 def _finish(end: End | None, written: _Written) -> Finish:
