@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from harness_core.content import Json, ResultBlock, Text
 from harness_core.model.protocol import ToolSpec
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import TypeAdapter
 
     from harness_core.facts import Fact
     from harness_core.tools.files import Files
@@ -142,34 +143,78 @@ class ToolContext(Protocol):
         ...
 
 
-A = TypeVar("A", bound="BaseModel")
+class Arguments:
+    """Base of a tool's parameters: a frozen dataclass whose field docstrings tell the model.
+
+    Plain dataclasses keep pydantic away from start-up: it is imported when the first schema is
+    asked for. A pydantic model (with ``extra="forbid"``) serves as well.
+    """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "use_attribute_docstrings": True}
 
 
-@dataclass(frozen=True, slots=True)
+A = TypeVar("A")
+
+
+@dataclass(frozen=True)
 class Schema(Generic[A]):
-    """The parameters of a tool as a pydantic model (use ``extra="forbid"``)."""
+    """The parameters of a tool: a dataclass of ``Arguments``, or a pydantic model."""
 
     model: type[A]
-    cache: dict[str, Json] = field(default_factory=dict, compare=False, repr=False)
 
     def json_schema(self) -> Json:
         """The JSON schema that the model is given."""
-        if not self.cache:
-            schema = self.model.model_json_schema()
-            schema.pop("title", None)
-            for field_schema in schema.get("properties", {}).values():
-                field_schema.pop("title", None)
-            self.cache.update(schema)
-        return self.cache
+        return self._json_schema
 
     def validate(self, arguments: str) -> A:
-        """Parse and validate raw JSON text. Raises ``ToolError`` (``invalid-arguments``)."""
+        """Parse and validate raw JSON text. Raises ``ToolError`` (``invalid-arguments``).
+
+        ``null`` for an argument that has a default means: left out. Some models fill in every
+        parameter they are shown.
+        """
         from pydantic import ValidationError
+        from pydantic_core import from_json
 
         try:
-            return self.model.model_validate_json(arguments or "{}")
+            values = from_json(arguments or "{}")
+        except ValueError as failure:
+            text = f"the arguments are not valid JSON: {failure}"
+            raise ToolError(text, code="invalid-arguments") from None
+        if not isinstance(values, dict):
+            raise ToolError("the arguments must be a JSON object", code="invalid-arguments")
+        given = {k: v for k, v in values.items() if v is not None or k in self._required}
+        try:
+            return self._adapter.validate_python(given)
         except ValidationError as failure:
             raise ToolError(explain(failure), code="invalid-arguments") from None
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[A]:
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(self.model)
+
+    @cached_property
+    def _json_schema(self) -> Json:
+        return _plain(self._adapter.json_schema())
+
+    @cached_property
+    def _required(self) -> frozenset[str]:
+        return frozenset(self._json_schema.get("required", ()))
+
+
+def _plain(schema: Json) -> Json:
+    """A schema without what no model needs: titles, and ``null`` as another word for left out."""
+    if isinstance(schema, list):
+        return [_plain(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    plain = {k: _plain(v) for k, v in schema.items() if k != "title" or not isinstance(v, str)}
+    match plain:
+        case {"anyOf": [{**only}, {"type": "null"}], "default": None}:
+            del plain["anyOf"], plain["default"]
+            plain = {**only, **plain}
+    return plain
 
 
 def explain(failure: Any) -> str:
