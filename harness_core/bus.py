@@ -94,23 +94,28 @@ class Scope:
     """Holds disposers and drops them in reverse order, each contained, exactly once."""
 
     def __init__(self) -> None:
-        self._disposers: list[Disposer] = []
+        self._disposers: dict[object, Disposer] = {}
         self.closed = False
 
     def add(self, disposer: Disposer) -> Disposer:
-        """Keep ``disposer`` until the scope closes; at once if it is closed already."""
+        """Keep ``disposer`` until the scope closes (at once if it is closed already), or until what
+        is returned is called: the scope lets go of it then."""
+        key = object()
+        self._disposers[key] = disposer
         if self.closed:
-            disposer()
-        else:
-            self._disposers.append(disposer)
-        return disposer
+            self._drop(key)
+        return lambda: self._drop(key)
+
+    def _drop(self, key: object) -> None:
+        if key in self._disposers:
+            self._disposers.pop(key)()
 
     def close(self) -> None:
         """Drop everything, last in first out. A second call has no effect."""
         self.closed = True
         while self._disposers:
             try:
-                self._disposers.pop()()
+                self._disposers.popitem()[1]()
             except Exception:
                 log.exception("a disposer failed")
 
@@ -146,15 +151,11 @@ class Bus:
     ) -> Disposer:
         """Register ``listener`` until its disposer is called or the scope closes."""
         self._listeners[point] = (*self._listeners.get(point, ()), listener)
-        gone = False
 
         def dispose() -> None:
-            nonlocal gone
-            if not gone:
-                gone = True
-                left = list(self._listeners[point])
-                left.remove(listener)
-                self._listeners[point] = tuple(left)
+            left = list(self._listeners[point])
+            left.remove(listener)
+            self._listeners[point] = tuple(left)
 
         return (scope or self.scope).add(dispose)
 

@@ -6,6 +6,7 @@ Live only: what was never claimed never enters the log. No I/O and no events; th
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harness_core.content import UserMessage
@@ -28,13 +29,17 @@ class Claim:
 
 
 class Inbox:
-    """Two lanes in arrival order. Message ids are minted outside and unique for good."""
+    """Two lanes in arrival order. Message ids are minted outside and unique for good.
 
-    def __init__(self) -> None:
+    ``seen`` are ids that were used before this inbox was there.
+    """
+
+    def __init__(self, seen: Iterable[str] = ()) -> None:
         self._prompts: deque[UserMessage] = deque()
         self._steering: deque[UserMessage] = deque()
-        self._seen: set[str] = set()
-        self._wanted = False
+        self._seen: set[str] = set(seen)
+        self._waking: set[str] = set()
+        """Ids of the waiting steering that deserves a turn of its own."""
 
     def queue(self, message: UserMessage) -> None:
         """Add a prompt for a turn of its own. Raises ``DuplicateMessage``."""
@@ -48,7 +53,8 @@ class Inbox:
         """
         self._admit(message)
         self._steering.append(message)
-        self._wanted = self._wanted or wake
+        if wake:
+            self._waking.add(message.id)
 
     def _admit(self, message: UserMessage) -> None:
         if message.id in self._seen:
@@ -58,7 +64,7 @@ class Inbox:
     @property
     def ready(self) -> bool:
         """Whether a turn should begin."""
-        return bool(self._prompts) or self._wanted
+        return bool(self._prompts or self._waking)
 
     def claim(self) -> Claim:
         """Take what the next turn gets: one prompt, and before it all pending steering."""
@@ -70,7 +76,7 @@ class Inbox:
         """Take all pending steering, for the next step."""
         taken = tuple(self._steering)
         self._steering.clear()
-        self._wanted = False
+        self._waking.clear()
         return taken
 
     def remove(self, id: str) -> UserMessage | None:
@@ -79,7 +85,7 @@ class Inbox:
             for message in lane:
                 if message.id == id:
                     lane.remove(message)
-                    self._wanted = self._wanted and bool(self._steering)
+                    self._waking.discard(id)
                     return message
         return None
 
