@@ -7,11 +7,13 @@ place that knows how a log is closed after a crash; running it twice gives the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from harness_core.content import (
     AssistantBlock,
     AssistantMessage,
     Chunk,
+    Finish,
     Message,
     Reasoning,
     ReasoningDelta,
@@ -29,9 +31,11 @@ from harness_core.facts import (
     CompactionEnd,
     CompactionSummary,
     Fact,
+    LlmRetry,
     Reason,
     StepEnd,
     StepStart,
+    ToolCalled,
     ToolReturned,
     TurnEnd,
     TurnStart,
@@ -40,12 +44,17 @@ from harness_core.facts import (
 from harness_core.session import SessionEvent
 from harness_core.structure import Structure
 
+_Placed: TypeAlias = tuple[int, Message]
+"""A message, and the seq that it stands at."""
+
 
 class History:
     """The model's view of a log, fed event by event."""
 
     def __init__(self) -> None:
-        self._messages: list[tuple[int, Message]] = []
+        self._messages: list[_Placed] = []
+        self._before_turn: list[_Placed] = []
+        """What the history goes back to if the turn is refused."""
         self._turn_began = 0
         self._summaries: dict[str, CompactionSummary] = {}
 
@@ -58,7 +67,7 @@ class History:
         """Take the next event of the log."""
         match event.fact:
             case TurnStart():
-                self._turn_began = event.seq
+                self._turn_began, self._before_turn = event.seq, list(self._messages)
             case UserSaid(message=message):
                 self._messages.append((event.seq, message))
             case AssistantSaid(message=answer) if answer.content:
@@ -67,13 +76,22 @@ class History:
                 result = ToolMessage(id, name, content, error is not None)
                 self._messages.append((event.seq, result))
             case TurnEnd(reason=Reason(kind="refused")):
-                self._messages = [pair for pair in self._messages if pair[0] < self._turn_began]
+                self._messages = self._before_turn
             case CompactionSummary() as summary:
                 self._summaries[summary.id] = summary
             case CompactionEnd(id=id, outcome="completed") if id in self._summaries:
-                summary = self._summaries.pop(id)
-                kept = [pair for pair in self._messages if pair[0] >= summary.before]
-                self._messages = [(event.seq, summary.message), *kept]
+                self._compact(self._summaries.pop(id))
+
+    def _compact(self, summary: CompactionSummary) -> None:
+        self._messages = _compacted(self._messages, summary)
+        if summary.before <= self._turn_began:
+            self._before_turn = _compacted(self._before_turn, summary)
+
+
+def _compacted(messages: list[_Placed], summary: CompactionSummary) -> list[_Placed]:
+    """The summary, in the place of all that it stands for."""
+    kept = [placed for placed in messages if placed[0] >= summary.before]
+    return [(summary.before - 1, summary.message), *kept]
 
 
 def derive_messages(events: Iterable[SessionEvent]) -> list[Message]:
@@ -152,7 +170,10 @@ OUTCOME_UNKNOWN = (
 
 
 def close_calls(structure: Structure, why_started: str, why_not: str) -> list[Fact]:
-    """A result for every call without one, in the order they were asked for."""
+    """A result for every call without one, in the order they were asked for.
+
+    A call that the answer asks for and that was not even logged is logged first.
+    """
     facts: list[Fact] = []
     for call in structure.open_calls.values():
         began = call.call_id in structure.started
@@ -166,6 +187,11 @@ def close_calls(structure: Structure, why_started: str, why_not: str) -> list[Fa
                 "aborted" if began else "never-started",
             )
         )
+    turn, step = structure.turn, structure.step
+    for ask in structure.asked.values():
+        facts.append(ToolCalled(turn, step, ask.id, ask.name, ask.arguments))
+        nothing = (Text(why_not),)
+        facts.append(ToolReturned(turn, step, ask.id, ask.name, nothing, "never-started"))
     return facts
 
 
@@ -187,13 +213,19 @@ def repair(events: Sequence[SessionEvent]) -> list[Fact]:
 
 
 def _visible_prefix(events: Sequence[SessionEvent], structure: Structure) -> list[Fact]:
-    """What the open step had streamed of its last attempt, as an interrupted message."""
+    """What the open step had streamed of its last attempt, as an interrupted message.
+
+    An attempt that had failed leaves nothing, as it would have without the crash.
+    """
     assembly, attempt = Assembly(), 0
     for event in events[_last_step(events) :]:
-        if isinstance(event.fact, AssistantChunk):
-            if event.fact.attempt != attempt:
-                assembly, attempt = Assembly(), event.fact.attempt
-            assembly.add(event.fact.chunk)
+        match event.fact:
+            case LlmRetry() | AssistantChunk(chunk=Finish(kind="error")):
+                assembly = Assembly()
+            case AssistantChunk(attempt=number, chunk=chunk):
+                if number != attempt:
+                    assembly, attempt = Assembly(), number
+                assembly.add(chunk)
     message = assembly.message(prefix=True)
     if not message.content:
         return []

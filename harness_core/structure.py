@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from harness_core.content import ToolCall
 from harness_core.facts import (
     AssistantChunk,
     AssistantSaid,
@@ -38,6 +39,8 @@ class Structure:
         self.step_open = False
         self.answered = False
         """Whether the open step has its assistant message."""
+        self.asked: dict[str, ToolCall] = {}
+        """Calls that the open step's answer asks for and that were not logged yet."""
         self.open_calls: dict[str, ToolCalled] = {}
         self.started: set[str] = set()
         """Open calls whose body began to run."""
@@ -64,7 +67,7 @@ class Structure:
         _require(self.turn_open and fact.turn == self.turn, f"turn {fact.turn} is not open")
         _require(not self.step_open, f"step {self.step} is still open")
         _require(fact.step == self.step + 1, f"the next step is {self.step + 1}, not {fact.step}")
-        self.step, self.step_open, self.answered = fact.step, True, False
+        self.step, self.step_open, self.answered, self.asked = fact.step, True, False, {}
 
     def _step_end(self, fact: StepEnd) -> None:
         self._in_step(fact)
@@ -84,12 +87,14 @@ class Structure:
         self._in_step(fact)
         _require(not self.answered, f"step {fact.turn}.{fact.step} has its answer")
         self.answered = True
+        self.asked = {c.id: c for c in fact.message.calls if c.id not in self.call_ids}
 
     def _tool_called(self, fact: ToolCalled) -> None:
         self._in_step(fact)
         _require(fact.call_id not in self.call_ids, f"call {fact.call_id} is there")
         self.call_ids.add(fact.call_id)
         self.open_calls[fact.call_id] = fact
+        self.asked.pop(fact.call_id, None)
 
     def _tool_started(self, fact: ToolStarted) -> None:
         _require(fact.call_id in self.open_calls, f"call {fact.call_id} is not open")
