@@ -7,10 +7,13 @@ here knows a provider's dialect, a protocol's wire form or the session it is par
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-Json: TypeAlias = Any
-"""Any JSON value. What may really stand there is decided where a fact is accepted."""
+from harness_core.frozen import Frozen
+
+Json: TypeAlias = Annotated[Any, Frozen()]
+"""Any JSON value. What may really stand there is decided where a fact is accepted; once it is in
+the log, nobody can change it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ type makes a log refuse to load. Facts know nothing of sessions, disks or front 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, dataclass_transform
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, dataclass_transform
 
 from harness_core.content import (
     AssistantMessage,
@@ -24,10 +25,8 @@ from harness_core.content import (
     Usage,
     UserMessage,
 )
+from harness_core.frozen import freeze
 from harness_core.model.protocol import ModelConfig, ToolSpec
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 
 class FactError(ValueError):
@@ -49,7 +48,9 @@ FactClass: TypeAlias = "type[Fact]"
 class Fact:
     """Something that happened. Subclass with ``type="domain/name"`` to add to the vocabulary.
 
-    Raises ``TypeError`` if the type is taken already.
+    A field that holds containers is ``Json`` or made of tuples, so that nobody can change it later.
+    Raises ``TypeError`` if the type is taken already, or if a field's name begins with an
+    underscore: such fields are not written.
     """
 
     type: ClassVar[str] = ""
@@ -60,7 +61,9 @@ class Fact:
         if type in Fact.registry:
             raise TypeError(f"fact type {type!r} is registered by {Fact.registry[type]!r}")
         cls.type, cls.ignorable = type, ignorable
-        dataclass(frozen=True)(cls)
+        made: Any = dataclass(frozen=True)(cls)
+        if private := [field.name for field in fields(made) if field.name.startswith("_")]:
+            raise TypeError(f"{type}: {', '.join(private)} would not be written: name it otherwise")
         Fact.registry[type] = cls
 
 
@@ -72,11 +75,11 @@ def decode(type: str, data: Json, *, writer: str | None = None, ignorable: bool 
     """
     if type not in Fact.registry:
         if ignorable:
-            return Opaque(type, data)
+            return Opaque(type, freeze(data), writer)
         by = f" (written by {writer})" if writer else ""
         raise UnknownFact(f"unknown fact type {type!r}{by}: enable the plugin that defines it")
     try:
-        fact: Fact = _adapter(type).validate_python(data)
+        fact: Fact = _reader(type)(data)
     except ValueError as failure:
         raise FactError(f"not a valid {type} fact: {_first_problem(failure)}") from None
     return fact
@@ -87,13 +90,23 @@ class Opaque(Fact, type="session/opaque", ignorable=True):
 
     original: str
     data: Json
+    writer: str | None = None
 
 
 @cache
-def _adapter(type: str) -> TypeAdapter[Any]:
+def _reader(type: str) -> Callable[[Json], Any]:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(Fact.registry[type])
+    return TypeAdapter(Fact.registry[type]).validator.validate_python
+
+
+class Tagged:
+    """Marks a union whose members are told apart by ``type``: reading tries one, not each."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic import Field
+
+        return handler(Annotated[source, Field(discriminator="type")])
 
 
 def _first_problem(failure: Any) -> str:
@@ -186,7 +199,7 @@ class AssistantChunk(Fact, type="assistant/chunk"):
     turn: int
     step: int
     attempt: int
-    chunk: Chunk
+    chunk: Annotated[Chunk, Tagged()]
 
 
 class AssistantSaid(Fact, type="assistant/message"):

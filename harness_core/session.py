@@ -17,7 +17,8 @@ from typing import Any, Protocol
 import orjson
 
 from harness_core.bus import Bus, Emit, Parallel
-from harness_core.facts import Fact, FactRefused, Opaque, decode, field_names
+from harness_core.facts import Fact, FactError, FactRefused, Opaque, decode, field_names
+from harness_core.frozen import FrozenDict, FrozenList
 from harness_core.structure import Structure
 
 log = logging.getLogger(__name__)
@@ -117,6 +118,7 @@ class Session:
         self.closed = False
         self._clock = clock
         self._appending = False
+        self._deferring = False
         self._deferred: deque[Callable[[], object]] = deque()
         self.bus.on(SESSION_FLUSH, lambda _: self.log.flush())
 
@@ -128,41 +130,69 @@ class Session:
     def append(self, fact: Fact) -> SessionEvent:
         """Commit ``fact`` and tell every observer, each contained.
 
-        Raises ``ReentrantAppend``, ``SessionClosed``, or ``FactRefused``; then nothing is in the
-        log.
+        What is committed is what a reader of the log will get: a copy of ``fact`` that nobody can
+        change. Raises ``ReentrantAppend``, ``SessionClosed``, or ``FactRefused``; then
+        nothing is in the log.
         """
         if self._appending:
             raise ReentrantAppend("an observer may not append: use session.defer")
         if self.closed:
             raise SessionClosed(f"session {self.id} is closed")
-        event = SessionEvent(self.id, len(self.events), int(self._clock() * 1000), fact)
-        line = encode(event)
-        for validator in self.validators:
-            validator(self, fact)
-        self.structure.accept(fact)
-        self.events.append(event)
-        self.log.write(event, line)
         self._appending = True
         try:
+            event = self._commit(fact)
             self.bus.emit(SESSION_EVENT, event)
         finally:
             self._appending = False
-        if self._deferred:
-            self._run_deferred()
+            if self._deferred:
+                self._run_deferred()
+        return event
+
+    def _commit(self, fact: Fact) -> SessionEvent:
+        line = _line(len(self.events), int(self._clock() * 1000), fact)
+        event = self._read_back(fact, line)
+        for validator in self.validators:
+            validator(self, event.fact)
+        self.structure.accept(event.fact)
+        self.events.append(event)
+        self.log.write(event, line)
+        return event
+
+    def _read_back(self, fact: Fact, line: bytes) -> SessionEvent:
+        """What ``line`` says, which must be what ``fact`` says."""
+        try:
+            event = decode_line(self.id, line)
+        except ValueError as failure:
+            _require_lossless(fact)
+            raise FactRefused(str(failure)) from None
+        if event.fact != fact:
+            _require_lossless(fact)
         return event
 
     def defer(self, function: Callable[[], object]) -> None:
-        """Run ``function`` after the current append has been observed; at once if none runs."""
+        """Run ``function`` after the current append has been observed; at once if none runs.
+
+        Deferred functions run one after the other, in order, each contained; they may append.
+        """
         self._deferred.append(function)
         if not self._appending:
             self._run_deferred()
 
     def _run_deferred(self) -> None:
-        while self._deferred and not self._appending:
-            try:
-                self._deferred.popleft()()
-            except Exception:
-                log.exception("a deferred function of session %s failed", self.id)
+        if self._deferring:
+            return
+        self._deferring = True
+        try:
+            while self._deferred:
+                self._run_contained(self._deferred.popleft())
+        finally:
+            self._deferring = False
+
+    def _run_contained(self, function: Callable[[], object]) -> None:
+        try:
+            function()
+        except Exception:
+            log.exception("a deferred function of session %s failed", self.id)
 
     async def flush(self) -> None:
         """The durability barrier. Raises the first failure, when all have settled."""
@@ -178,37 +208,58 @@ class Session:
 
 def encode(event: SessionEvent) -> bytes:
     """The log's line for an event, without line feed. Raises ``FactRefused`` if not lossless."""
-    fact = event.fact
-    line: dict[str, Any] = {"seq": event.seq, "time": event.time, "type": fact.type, "data": fact}
+    _require_lossless(event.fact)
+    return _line(event.seq, event.time, event.fact)
+
+
+def _line(seq: int, time: int, fact: Fact) -> bytes:
+    line: dict[str, Any] = {"seq": seq, "time": time, "type": fact.type, "data": fact}
     if fact.ignorable:
         line["ignorable"] = True
     if isinstance(fact, Opaque):
         line["type"], line["data"] = fact.original, fact.data
-    if type(fact).__module__ != _KERNEL:
-        line["writer"] = type(fact).__module__
-    problem = lossy(fact)
-    if problem:
-        raise FactRefused(f"{fact.type}{problem}")
+    if writer := _writer(fact):
+        line["writer"] = writer
     try:
         return orjson.dumps(line)
-    except (TypeError, ValueError) as failure:
+    except TypeError as failure:
         raise FactRefused(f"{fact.type} is not lossless JSON: {failure}") from None
 
 
 def decode_line(session: str, line: bytes) -> SessionEvent:
     """An event from a log's line. Raises ``FactError`` or ``ValueError``."""
     record = orjson.loads(line)
-    fact = decode(
-        record["type"],
-        record["data"],
-        writer=record.get("writer"),
-        ignorable=record.get("ignorable", False),
-    )
-    return SessionEvent(session, record["seq"], record["time"], fact)
+    try:
+        seq, time, type, data = record["seq"], record["time"], record["type"], record["data"]
+    except (KeyError, TypeError):
+        raise FactError("not an event: seq, time, type and data are needed") from None
+    if not (isinstance(seq, int) and isinstance(time, int) and isinstance(type, str)):
+        raise FactError("not an event: seq and time are integers, type is text")
+    writer, ignorable = record.get("writer"), record.get("ignorable") is True
+    return SessionEvent(session, seq, time, decode(type, data, writer=writer, ignorable=ignorable))
+
+
+def _writer(fact: Fact) -> str | None:
+    """Who defined the fact's type, if not the kernel."""
+    if isinstance(fact, Opaque):
+        return fact.writer
+    module = type(fact).__module__
+    return module if module != _KERNEL else None
+
+
+def _require_lossless(fact: Fact) -> None:
+    try:
+        problem = lossy(fact)
+    except RecursionError:
+        problem = " is nested too deeply"
+    if problem:
+        raise FactRefused(f"{fact.type}{problem}")
 
 
 _KERNEL = Fact.__module__
 _EXACT = frozenset((str, int, bool, type(None)))
+_LISTS: frozenset[type] = frozenset((tuple, list, FrozenList))
+_DICTS: frozenset[type] = frozenset((dict, FrozenDict))
 
 
 def lossy(value: Any) -> str:
@@ -222,12 +273,12 @@ def lossy(value: Any) -> str:
         return ""
     if kind is float:
         return "" if math.isfinite(value) else f": {value} is not JSON"
-    if kind is tuple or kind is list:
+    if kind in _LISTS:
         for index, item in enumerate(value):
             if problem := lossy(item):
                 return f"[{index}]{problem}"
         return ""
-    if kind is dict:
+    if kind in _DICTS:
         for key, item in value.items():
             if problem := lossy(item):
                 return f".{key}{problem}"
