@@ -221,6 +221,14 @@ class Client:
         """Write one JSON message as a line."""
         await self.send_raw(encode_line(message))
 
+    def close_stdin(self) -> None:
+        """Nothing more will be sent; what was written without a line feed is recorded as such."""
+        if self._unfinished:
+            frame = Frame(Direction.C2A, self._clock(), bytes(self._unfinished), terminated=False)
+            self.frames.append(frame)
+            self._unfinished.clear()
+        self.process.close_stdin()
+
     async def notify(self, method: str, params: Any = ABSENT) -> None:
         await self.send(envelope(method, params))
 
@@ -299,7 +307,7 @@ class Client:
 
     async def finish(self, timeout: float) -> int | None:
         """Close stdin and let the agent end; None if it does not within ``timeout`` seconds."""
-        self.process.close_stdin()
+        self.close_stdin()
         try:
             code = await self.process.wait(timeout)
             async with asyncio.timeout(timeout):

@@ -28,6 +28,9 @@ LIMIT_FACTOR = 8
 LINT = "LINT"
 FINDINGS_PER_RULE = 10
 """Breaches of one global rule that are shown; more of the same teach nothing."""
+TEXT_CHUNK = b"agent_message_chunk"
+CHUNKS_KEPT = 500
+"""How many text chunks at the beginning and at the end of a conversation are judged."""
 OPEN_ENDS = "answer.before-exit"
 """The rule about what an agent owes at EOF; it means nothing if the agent was killed."""
 
@@ -98,9 +101,10 @@ class GlobalRules:
 
     def look_at(self, check: str, editor: Editor) -> None:
         """Judge one conversation; ``check`` is the id of the check that led it."""
-        for finding in lint(editor.frames, complete=editor.complete):
+        frames = thinned(editor.frames)
+        for finding in lint(frames, complete=editor.complete):
             if finding.rule != OPEN_ENDS or editor.left_in_peace:
-                self._keep(check, finding, editor.frames)
+                self._keep(check, finding, frames)
 
     def _keep(self, check: str, finding: Finding, frames: Sequence[Frame]) -> None:
         shown, kept = self._findings[finding.rule], self._frames[finding.rule]
@@ -124,6 +128,16 @@ class GlobalRules:
                     findings=findings,
                     frames=tuple(self._frames[rule.id]),
                 )
+
+
+def thinned(frames: Sequence[Frame]) -> list[Frame]:
+    """A long conversation without the bulk of its text chunks, which are all alike.
+
+    The rules look at every frame many times; twenty thousand chunks would take them long.
+    """
+    chunks = [n for n, frame in enumerate(frames) if TEXT_CHUNK in frame.raw]
+    dropped = set(chunks[CHUNKS_KEPT:-CHUNKS_KEPT])
+    return [frame for n, frame in enumerate(frames) if n not in dropped]
 
 
 async def _run(check: Check, make: _Maker, profile: Profile, rules: GlobalRules) -> CheckResult:

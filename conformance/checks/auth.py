@@ -196,7 +196,7 @@ def _on_terminal(command: tuple[str, ...], ctx: Context, env: dict[str, str]) ->
     try:
         process = subprocess.Popen(
             command,
-            cwd=ctx.elsewhere,
+            cwd=ctx.start,
             env=env,
             stdin=theirs,
             stdout=theirs,

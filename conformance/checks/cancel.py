@@ -7,7 +7,7 @@ import time
 from conformance import answers
 from conformance.checks.catalogue import check
 from conformance.checks.context import Context
-from conformance.checks.editor import Session, Turn
+from conformance.checks.editor import Session, Turn, slow
 from conformance.checks.steps import (
     asked_permission,
     require_closed,
@@ -32,7 +32,7 @@ async def streaming(ctx: Context) -> None:
     The prompt is answered ``cancelled``, not by an error, and no update follows.
     """
     async with ctx.session() as session:
-        turn = await session.start("@slow 500 10 word{i} ")
+        turn = await session.start(slow(500, 10, "word{i} "))
         await turn.until_text("word0")
         await session.cancel()
         await turn.sent.wait()
@@ -173,7 +173,7 @@ async def by_request_id(ctx: Context) -> None:
     The prompt is answered in any case: ``cancelled``, -32800, or as if nothing had happened.
     """
     async with ctx.session() as session:
-        turn = await session.start("@slow 50 20 word ")
+        turn = await session.start(slow(50, 20, "word "))
         await turn.until_text("word")
         await session.editor.notify("$/cancel_request", {"requestId": turn.sent.id})
         await turn.sent.wait()
@@ -192,7 +192,7 @@ async def by_other_ids(ctx: Context) -> None:
     All are ignored: the prompt ends by itself.
     """
     async with ctx.session() as session:
-        turn = await session.start("@slow 20 20 word ")
+        turn = await session.start(slow(20, 20, "word "))
         await turn.until_text("word")
         for id in ("unknown", 987654, str(turn.sent.id), None, {"a": 1}):
             await session.editor.notify("$/cancel_request", {"requestId": id})

@@ -122,10 +122,10 @@ async def released_after_cancel(ctx: Context) -> None:
         Terminals() as terminals,
         ctx.session(terminals.answers(), capabilities=TERMINAL) as session,
     ):
+        await session.prompt(tool("shell", command="echo hello"))
+        await _all_released(ctx, session, terminals)
         turn = await session.start(tool("shell", command="sleep 600"))
-        await session.editor.until(
-            lambda: terminals.created or turn.sent.response, "use of a terminal"
-        )
+        await session.editor.until(lambda: len(terminals.created) > 1, "use of a terminal")
         await session.cancel()
         await turn.sent.wait()
         require_stop(turn, "cancelled", "end_turn")

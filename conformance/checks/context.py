@@ -78,9 +78,17 @@ class Context:
         return self._root / "work"
 
     @property
+    def start(self) -> Path:
+        """Where agent processes are started: where we were, so that relative commands work.
+
+        It is never the workspace.
+        """
+        return Path.cwd()
+
+    @property
     def elsewhere(self) -> Path:
-        """The directory agent processes are started in: never the workspace."""
-        return self._root / "start"
+        """A directory of the check that the agent knows nothing of."""
+        return self._root / "elsewhere"
 
     def _make_folders(self) -> None:
         self._root = Path(tempfile.mkdtemp(prefix="acp-conformance-")).resolve()
@@ -158,7 +166,7 @@ class Context:
         """
         async with Editor.launch(
             command or self.command,
-            cwd=self.elsewhere,
+            cwd=self.start,
             env=self.environment() if env is None else env,
             answers={answers.PERMISSION: answers.allow, **(answering or {})},
             timeout=self.timeout,

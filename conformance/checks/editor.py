@@ -223,6 +223,16 @@ def say(text: str) -> str:
     return f"@say {json.dumps(text)}"
 
 
+def chunks(count: int, text: str) -> str:
+    """The directive for ``count`` deltas of ``text``, in which ``{i}`` is the index."""
+    return f"@chunks {count} {json.dumps(text)}"
+
+
+def slow(count: int, milliseconds: int, text: str) -> str:
+    """The same with a pause after each delta."""
+    return f"@slow {count} {milliseconds} {json.dumps(text)}"
+
+
 def initialize_params(capabilities: Any = ABSENT, version: Any = 1, **fields: Any) -> Json:
     params: Json = {"protocolVersion": version, "clientInfo": CLIENT_INFO, **fields}
     return params if capabilities is ABSENT else {**params, "clientCapabilities": capabilities}

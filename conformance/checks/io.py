@@ -8,7 +8,7 @@ import tempfile
 
 from conformance.checks.catalogue import check
 from conformance.checks.context import Context
-from conformance.checks.editor import Editor, initialize_params, say, tool
+from conformance.checks.editor import Editor, chunks, initialize_params, say, tool
 from conformance.checks.steps import exits, refused, sleeping_tool
 from conformance.checks.verdict import fail, require
 from conformance.client import Hung, Incoming, decode_line, encode_line, envelope
@@ -134,7 +134,7 @@ async def unterminated(ctx: Context) -> None:
     async with ctx.agent(end=False) as editor:
         sent = editor.expect("initialize", 0)
         await editor.send_raw(initialize_line().rstrip())
-        editor.process.close_stdin()
+        editor.close_stdin()
         await sent.result()
 
 
@@ -193,7 +193,7 @@ async def eof_idle(ctx: Context) -> None:
     The agent exits with code 0 and leaves no process behind.
     """
     async with ctx.connection(end=False) as editor:
-        editor.process.close_stdin()
+        editor.close_stdin()
         code = await exits(editor)
         require(code == 0, f"the agent exited with code {code}")
         await _leaves_nothing(ctx, editor)
@@ -204,7 +204,7 @@ async def eof_mid_turn(ctx: Context) -> None:
     """Close stdin while a tool's process sleeps. The agent exits and the process is gone."""
     async with ctx.session(end=False) as session:
         sleeper = await sleeping_tool(ctx, session)
-        session.editor.process.close_stdin()
+        session.editor.close_stdin()
         await exits(session.editor)
         await sleeper.gone()
         await _leaves_nothing(ctx, session.editor)
@@ -262,7 +262,7 @@ async def slow_reader(ctx: Context) -> None:
     a beginning of what the model said, in order, and the prompt is answered ``cancelled``.
     """
     async with ctx.session() as session:
-        turn = await session.start(f"@chunks {STREAMED} word{{i}} \n@hang")
+        turn = await session.start(f"{chunks(STREAMED, 'word{i} ')}\n@hang")
         await turn.until_text("word0 ")
         session.editor.process.pause(1)
         await session.cancel()
@@ -300,7 +300,7 @@ async def _run_on_files(ctx: Context, content: bytes) -> tuple[int, bytes]:
         try:
             code = await run_to_exit(
                 ctx.command,
-                cwd=ctx.elsewhere,
+                cwd=ctx.start,
                 env=ctx.environment(),
                 stdin=stdin,
                 stdout=stdout,

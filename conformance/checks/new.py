@@ -11,7 +11,7 @@ from conformance import answers
 from conformance.checks import mcp_server
 from conformance.checks.catalogue import check
 from conformance.checks.context import Context
-from conformance.checks.editor import Editor, Session, tool
+from conformance.checks.editor import Editor, Session, slow, tool
 from conformance.checks.steps import require_stop
 from conformance.checks.verdict import NotApplicable, fail, require, require_code
 from conformance.client import Incoming, Sent, encode_line, envelope
@@ -197,8 +197,8 @@ async def interleaved(ctx: Context) -> None:
     """
     async with ctx.connection() as editor:
         first, second = [await editor.new_session(ctx.cwd) for _ in range(2)]
-        a = await first.start("@slow 10 10 alpha{i} ")
-        b = await second.start("@slow 10 10 beta{i} ")
+        a = await first.start(slow(10, 10, "alpha{i} "))
+        b = await second.start(slow(10, 10, "beta{i} "))
         for turn in (a, b):
             await turn.sent.wait()
             require_stop(turn, "end_turn")

@@ -107,7 +107,8 @@ async def diffs(ctx: Context) -> None:
         turn = await session.prompt(tool("write", path=str(created), content="brand new\n"))
         shown = [_diffs(turn, created)]
         for diff in shown[0]:
-            require(diff.get("oldText") is None, f"a new file has the old text {diff['oldText']!r}")
+            old = diff.get("oldText")
+            require(old is None, f"a new file has the old text {old!r}")
             require("brand new" in str(diff.get("newText")), f"the diff of a new file: {diff}")
         if "edit" in ctx.profile.tools:
             await session.prompt(tool("read", path=str(edited)))

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 from conformance.checks.catalogue import check
 from conformance.checks.context import Context
-from conformance.checks.editor import Session, Turn, spoken
+from conformance.checks.editor import Session, Turn, chunks, say, slow, spoken
 from conformance.checks.steps import require_closed, require_stop, still_usable
 from conformance.checks.verdict import NotApplicable, fail, require, require_code
 from conformance.client import Hung, Json
@@ -43,7 +43,7 @@ async def basic(ctx: Context) -> None:
     Chunks with that text come before the answer, which is ``end_turn``.
     """
     async with ctx.session() as session:
-        turn = await session.prompt("@say one \n@say two \n@say three")
+        turn = await session.prompt("\n".join((say("one "), say("two "), say("three"))))
     require_stop(turn, "end_turn")
     require("one two three" in turn.text, f"the agent showed {turn.text!r}")
     require(not turn.late, "conversation after the answer", *turn.late)
@@ -213,7 +213,7 @@ async def overlap(ctx: Context) -> None:
     The first ends as if alone; the second is answered too, by a result or by an error.
     """
     async with ctx.session() as session:
-        first = await session.start("@slow 20 10 first{i} ")
+        first = await session.start(slow(20, 10, "first{i} "))
         await first.until_text("first0")
         second = await session.start("@say second")
         await first.sent.wait()
@@ -244,7 +244,7 @@ async def message_ids(ctx: Context) -> None:
     for another speaker.
     """
     async with ctx.session() as session:
-        turns = [await session.prompt("@slow 3 10 word{i} ") for _ in range(2)]
+        turns = [await session.prompt(slow(3, 10, "word{i} ")) for _ in range(2)]
     chunks = [[m for m in turn.updates if m.kind == "agent_message_chunk"] for turn in turns]
     ids = [_ids(turn, "word") for turn in turns]
     if not any(ids):
@@ -334,7 +334,7 @@ async def throughput(ctx: Context) -> None:
     count = 20_000
     async with ctx.session() as session:
         before = session.editor.process.bytes_out
-        turn = await session.start(f"@chunks {count} w{{i}} ")
+        turn = await session.start(chunks(count, "w{i} "))
         await turn.sent.wait(4 * ctx.timeout)
         written = session.editor.process.bytes_out - before
     whole = "".join(f"w{i} " for i in range(count)).strip()
