@@ -7,16 +7,17 @@ business. Everything durable goes through ``session.append``; what is announced 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
+import anyio.lowlevel
 
 from harness_core.bus import Bus, Emit
 from harness_core.content import UserMessage
-from harness_core.facts import Cause, Fact, Reason, StepEnd, TurnEnd, TurnStart
+from harness_core.facts import Cause, Fact, Reason, StepEnd, TurnEnd, TurnStart, UserSaid
 from harness_core.history import NEVER_STARTED, close_calls
 from harness_core.inbox import Inbox
 from harness_core.session import Session
@@ -95,6 +96,11 @@ class Turn:
             self.cause, self.why = cause, why
             self.scope.cancel()
 
+    @property
+    def steered(self) -> bool:
+        """Whether something was steered since the last step."""
+        return self.agent.inbox.steered
+
     def take_steering(self) -> tuple[UserMessage, ...]:
         """Claim what was steered since the last step."""
         return self.agent.claim_steering()
@@ -118,7 +124,7 @@ class Agent:
         self.bus: Bus = session.bus
         self.cwd = Path(session.header.cwd)
         self.roots = (self.cwd, *roots)
-        self.inbox = Inbox()
+        self.inbox = Inbox(_message_ids(session))
         self.turn: Turn | None = None
         self.status: Status = "idle"
         self.live: dict[str, Any] = {}
@@ -129,6 +135,11 @@ class Agent:
         self._idle.set()
         self._closing = False
         self._ended = anyio.Event()
+
+    @property
+    def closing(self) -> bool:
+        """Whether it has ended or is ending."""
+        return self._closing
 
     @property
     def files(self) -> Files:
@@ -204,9 +215,9 @@ class Agent:
                 if self.inbox.ready:
                     await self._run_turn()
                 else:
+                    wake = self._wake = anyio.Event()
                     self._set_status("idle")
-                    self._wake = anyio.Event()
-                    await self._wake.wait()
+                    await wake.wait()
         finally:
             with anyio.CancelScope(shield=True):
                 await self._end()
@@ -218,7 +229,10 @@ class Agent:
         await self._flush()
         self._set_status("idle")
         self.bus.emit(AGENT_DISPOSED, self)
-        self.session.close()
+        try:
+            self.session.close()
+        except Exception:
+            log.exception("the log of session %s could not be closed", self.session.id)
         self._ended.set()
 
     def _set_status(self, status: Status) -> None:
@@ -227,12 +241,13 @@ class Agent:
         if status != self.status:
             self.status = status
             self.bus.emit(AGENT_STATUS, StatusChange(self, status))
-        if status == "idle":
+        if status == "idle" and not self.inbox.ready:
             self._idle.set()
 
     async def _run_turn(self) -> None:
         turn = self._begin()
         if turn is None:
+            await anyio.lowlevel.checkpoint()
             return
         self._set_status("running")
         reason = Reason("aborted", cause="disposed")
@@ -250,17 +265,18 @@ class Agent:
         """Claim and open: one synchronous section, so that the pair carries its identity."""
         claim = self.inbox.claim()
         number = self.session.structure.turn + 1
+        self.turn = turn = Turn(self, number, claim.messages)
         try:
             self.session.append(TurnStart(number, claim.ids))
         except Exception as failure:
+            self.turn = None
             self.error(f"the turn could not begin: {failure}", "refused")
             for message in claim.messages:
                 gone = InboxChange(self, message, f"no turn is possible: {failure}", failed=True)
                 self.bus.emit(INBOX_DISCARDED, gone)
             return None
-        self.turn = Turn(self, number, claim.messages)
         self._tell_claimed(claim.messages)
-        return self.turn
+        return turn
 
     def _close(self, turn: Turn, reason: Reason) -> None:
         """Append what is owed and the one ``turn/end``. Nothing here waits."""
@@ -326,6 +342,15 @@ class Agent:
             self._idle = anyio.Event()
         self.bus.emit(INBOX_INSERTED, InboxChange(self, message))
         self._wake.set()
+
+
+def _message_ids(session: Session) -> Iterator[str]:
+    """Every message that the session's log knows of."""
+    for event in session.events:
+        if isinstance(event.fact, TurnStart):
+            yield from event.fact.messages
+        elif isinstance(event.fact, UserSaid):
+            yield event.fact.message.id
 
 
 class Explained(Exception):

@@ -66,6 +66,11 @@ class Inbox:
         """Whether a turn should begin."""
         return bool(self._prompts or self._waking)
 
+    @property
+    def steered(self) -> bool:
+        """Whether anything waits for the next step."""
+        return bool(self._steering)
+
     def claim(self) -> Claim:
         """Take what the next turn gets: one prompt, and before it all pending steering."""
         steering = self.take_steering()

@@ -15,7 +15,6 @@ one replaceable object: ``Harness(loop=…)``.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -49,7 +48,8 @@ from harness_core.model.protocol import Model, ModelConfig, ModelRequest, ModelS
 if TYPE_CHECKING:
     from harness_core.agent import Agent, Turn
 
-log = logging.getLogger(__name__)
+CLOSING = 5.0
+"""Seconds that a model has to end a call that nobody listens to any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +140,14 @@ class StepLoop:
             reason = await Step(turn, step).run(messages)
             if reason is not None and reason.kind != "completed":
                 return reason
-            messages = turn.take_steering()
-            if reason is not None and not messages:
+            if reason is not None and not turn.steered:
                 await turn.agent.bus.serial(TURN_STOPPING, Stopping(turn.agent, turn.number, again))
                 again += 1
-                messages = turn.take_steering()
-                if not messages:
+                if not turn.steered:
                     return reason
-        return Reason("max-steps")
+            if step < turn.agent.settings.max_steps:  # else it stays for the next turn
+                messages = turn.take_steering()
+        return reason or Reason("max-steps")
 
 
 class Step:
@@ -175,9 +175,9 @@ class Step:
     async def _work(self) -> Reason | None:
         try:
             request, model = await self._request()
+            answer = await self._answer(request, model)
         except ModelSetupError as failure:
             return _error(Failure("auth" if failure.auth else "setup", str(failure)))
-        answer = await self._answer(request, model)
         if answer.finish.failure is not None:
             return _error(answer.finish.failure)
         message = answer.assembly.message(prefix=answer.finish.kind == "max-tokens")
@@ -266,7 +266,7 @@ class Attempt:
             self._keep_prefix()
             raise
         finally:
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(CLOSING, shield=True):
                 await stream.aclose()
 
     def _take(self, chunk: Chunk) -> None:
