@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,12 +97,17 @@ class Item:
     label: str
     body: Any
     frames: list[int]
+    text: str | None = None
+    """The text of a chunk as it was sent, of all its pieces together."""
 
     @property
     def size(self) -> int:
         """How much of a joined message there is, in characters."""
-        text = dig(self.body, "content", "text")
-        return len(text) if isinstance(text, str) else 0
+        return len(self.text or "")
+
+    @property
+    def is_answer(self) -> bool:
+        return self.label.startswith(Role.ANSWER.value)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Item) and (self.label, self.body) == (other.label, other.body)
@@ -114,8 +120,12 @@ class Item:
 
 @dataclass
 class Conversation:
-    """A dialogue as it unfolds, with what the agent did sorted into lanes."""
+    """A dialogue as it unfolds, with what the agent did sorted into lanes.
 
+    ``hide`` puts placeholders into texts that may still name directories.
+    """
+
+    hide: Callable[[str], str] = str
     dialogue: Dialogue = field(default_factory=Dialogue)
     names: Names = field(default_factory=Names)
     lanes: dict[str, list[Item]] = field(default_factory=dict)
@@ -150,15 +160,40 @@ class Conversation:
         """The message in normal form."""
         if message.role is Role.GARBAGE:
             return Item("line", message.frame.raw.decode("utf-8", "replace"), [message.index])
-        scope = self.lane(message).split(" ")[0]
-        return Item(_label(message), self._body(_said(message), scope), [message.index])
+        text = dig(message.update, "content", "text") if message.kind in CHUNKS else None
+        body = self._body(_said(message), self._scope(message))
+        return Item(_label(message), body, [message.index], text if isinstance(text, str) else None)
+
+    def _scope(self, message: Message) -> str:
+        return self.lane(message).split(" ")[0]
 
     def _sort(self, message: Message) -> None:
         if message.role is Role.REQUEST:
             self.names.name("request", json.dumps(message.value["id"]))
         lane, item = self.lanes.setdefault(self.lane(message), []), self.item(message)
-        if not (lane and _join(lane[-1], item)):
+        if not (lane and self._join(lane[-1], item, self._scope(message))):
             lane.append(item)
+
+    def _join(self, last: Item, item: Item, scope: str) -> bool:
+        """Join ``item`` to ``last`` if the two are pieces of one thing."""
+        if last.label != item.label:
+            return False
+        joined = self._join_text(last, item, scope) or _join_patch(last, item) or _poll(last, item)
+        if joined:
+            last.frames += item.frames
+        return joined
+
+    def _join_text(self, last: Item, item: Item, scope: str) -> bool:
+        """Adjacent text chunks of one message; ids and paths may have been cut through."""
+        if last.text is None or item.text is None:
+            return False
+        content = item.body["content"]
+        if {**item.body, "content": {**content, "text": last.body["content"]["text"]}} != last.body:
+            return False
+        last.text += item.text
+        joined = self._text(last.text, scope, "text")
+        last.body = {**last.body, "content": {**content, "text": joined}}
+        return True
 
     def _body(self, value: Any, scope: str, key: str = "") -> Any:
         if isinstance(value, dict):
@@ -172,8 +207,13 @@ class Conversation:
     def _text(self, text: str, scope: str, key: str) -> str:
         if key in KINDS:
             return self.names.name(KINDS[key], text, "" if key == "sessionId" else scope)
-        marked = MOMENT.sub("<time>", text)
+        marked = MOMENT.sub("<time>", self.hide(text))
         return UUID.sub(lambda found: self.names.name("uuid", found[0].lower()), marked)
+
+
+def is_floating(lane: str) -> bool:
+    """Whether a lane holds updates that may come at any time."""
+    return " " in lane
 
 
 def _label(message: Message) -> str:
@@ -199,32 +239,9 @@ def _without_version(said: dict[str, Any]) -> dict[str, Any]:
     return {"result": {**said["result"], "agentInfo": {**info, "version": "<version>"}}}
 
 
-def _join(last: Item, item: Item) -> bool:
-    """Join ``item`` to ``last`` if the two are pieces of one thing."""
-    if last.label != item.label:
-        return False
-    joined = (
-        _join_text(last, item)
-        or _join_patch(last, item)
-        or (item.label == "request terminal/output" and last.body == item.body)
-    )
-    if joined:
-        last.frames += item.frames
-    return joined
-
-
-def _join_text(last: Item, item: Item) -> bool:
-    """Adjacent text chunks of one message."""
-    if item.label.removeprefix("update ") not in CHUNKS:
-        return False
-    text, more = dig(last.body, "content", "text"), dig(item.body, "content", "text")
-    if not (isinstance(text, str) and isinstance(more, str)):
-        return False
-    joined = {**item.body, "content": {**item.body["content"], "text": text}}
-    if joined != last.body:
-        return False
-    last.body = {**last.body, "content": {**last.body["content"], "text": text + more}}
-    return True
+def _poll(last: Item, item: Item) -> bool:
+    """Asking for a terminal's output again and again."""
+    return item.label == "request terminal/output" and last.body == item.body
 
 
 def _join_patch(last: Item, item: Item) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from conformance.dialogue import Dialogue
 from conformance.frames import Direction, Frame
+from conformance.rejoin import rejoin
 from conformance.transcript import Entry, Transcript
 
 CWD = "${cwd}"
@@ -50,7 +51,11 @@ def portable(transcript: Transcript, names: Mapping[str, str]) -> Transcript:
     ``names`` says which directory each placeholder stands for.
     """
     hide = hider(names)
-    entries = tuple(_hidden(entry, hide) for entry in transcript.entries)
+    frames = iter(rejoin(transcript.frames, names.values()))
+    entries = tuple(
+        _hidden(next(frames) if isinstance(entry, Frame) else entry, hide)
+        for entry in transcript.entries
+    )
     header = transcript.header
     command = tuple(hide(part.encode()).decode() for part in header.command)
     return Transcript(replace(header, command=command, cwd=CWD), entries)
@@ -85,10 +90,17 @@ def hider(names: Mapping[str, str]) -> Callable[[bytes], bytes]:
     return hide
 
 
+def text_hider(names: Mapping[str, str]) -> Callable[[str], str]:
+    """The same for plain text."""
+    hide = hider(names)
+    return lambda text: hide(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
+
 def _spellings(path: str) -> set[bytes]:
-    """How a JSON string may spell a path: plain, ASCII-escaped, with escaped slashes."""
+    """How a text or a JSON string may spell a path: escaped or not, slashes escaped or not."""
     real = os.path.realpath(path) if os.path.isabs(path) else path
     plain = {json.dumps(p, ensure_ascii=a)[1:-1] for p in (path, real) for a in (True, False)}
+    plain |= {path, real}
     return {text.encode() for p in plain for text in (p, p.replace("/", "\\/"))}
 
 

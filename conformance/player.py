@@ -10,9 +10,8 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import anyio
 import orjson
@@ -21,11 +20,13 @@ from anyio.abc import Process
 from conformance.dialogue import C2A, NAMING, OPENING, Message, Role, dig
 from conformance.frames import Direction, Frame
 from conformance.lines import LineCutter
-from conformance.normalise import Conversation
-from conformance.placeholders import expand, hider
-from conformance.script import NOT_RECORDED, Reply, Script, Step, missing, translate, translated
+from conformance.normalise import Conversation, is_floating
+from conformance.placeholders import expand, text_hider
+from conformance.script import NOT_RECORDED, Reply, Script, Step, missing, translate
 from conformance.transcript import Entry, Event
 
+PATIENCE = 1.0
+"""Seconds to wait for an update that may come at any time, and may never come."""
 GRACE = 2.0
 """Seconds between asking an agent to end and killing it."""
 
@@ -68,17 +69,17 @@ class Player:
     def __init__(
         self, process: Process, script: Script, names: Mapping[str, str], timeout: float
     ) -> None:
-        self.live = Conversation()
+        self.live = Conversation(hide=text_hider(names))
         self.entries: list[Entry] = []
         """What passed, in order, as it really was."""
         self.exit_status: int | None = None
         """The agent's own, if it ended by itself."""
         self._process, self._script, self._names = process, script, names
         self._timeout, self._start = timeout, time.monotonic()
-        self._hide = hider(names)
         self._roots = [path for name, path in names.items() if name != "home"]
         self._owed: list[Due] = []
         self._steps = 0
+        self._given_up: set[str] = set()
         self._ended = False
         self._news = anyio.Event()
         self._outbox, self._outgoing = anyio.create_memory_object_stream[bytes | None](float("inf"))
@@ -97,17 +98,30 @@ class Player:
             if trouble := await self._ready_for(step):
                 return trouble
             self._take(step)
-        if await self._until(lambda: [] if self._ended else ["its output goes on"]):
+        running = {"": "the end of its output"}
+        if await self._until(lambda: {} if self._ended else running, self._timeout):
             return f"the agent does not end though its stdin was closed {self._timeout:g} s ago"
         return await self._leave()
 
     async def _ready_for(self, step: Step) -> str | None:
-        lacking = await self._until(lambda: missing(step.after, self.live))
-        return f"{self._excuse()} ({'; '.join(lacking)}) before {step}" if lacking else None
+        """Wait for what the step waits for; returns what is missing, if that matters."""
+        lacking = await self._until(lambda: self._missing(step, floating=False), self._timeout)
+        if lacking:
+            return f"{self._excuse()} ({'; '.join(lacking.values())}) before {step}"
+        self._given_up |= (await self._until(lambda: self._missing(step), PATIENCE)).keys()
+        return None
 
-    async def _until(self, lacking: Callable[[], list[str]]) -> list[str]:
+    def _missing(self, step: Step, *, floating: bool = True) -> dict[str, str]:
+        lacking = missing(step.after, self.live)
+        return {
+            lane: text
+            for lane, text in lacking.items()
+            if lane not in self._given_up and (floating or not is_floating(lane))
+        }
+
+    async def _until(self, lacking: Callable[[], dict[str, str]], timeout: float) -> dict[str, str]:
         """Wait until nothing is lacking, time is up or the agent is gone; returns what lacks."""
-        with anyio.move_on_after(self._timeout):
+        with anyio.move_on_after(timeout):
             while lacking() and not self._ended:
                 self._news = anyio.Event()
                 await self._news.wait()
@@ -131,8 +145,7 @@ class Player:
             self.entries.append(Event("eof", self._now(), C2A))
             self._outbox.send_nowait(None)
             return
-        raw = translate(step.frame.raw, self._script.expected.names, self.live.names)
-        self._send(raw, step.frame.terminated)
+        self._send(translate(step.frame.raw, self._ids()), step.frame.terminated)
         self._pay()
 
     def _pay(self) -> None:
@@ -141,18 +154,21 @@ class Player:
         self._owed = [due for due in self._owed if due not in payable]
         for due in payable:
             if answer := self._answer(due):
-                self._send(orjson.dumps(answer))
+                self._send(answer)
 
-    def _answer(self, due: Due) -> dict[str, Any] | None:
-        """The answer with live ids; ``None`` if the client never gave one."""
+    def _answer(self, due: Due) -> bytes | None:
+        """The recorded answer with live ids; ``None`` if the client never gave one."""
+        identity = due.request.value["id"]
         if due.reply is None:
-            answer: dict[str, Any] = {"jsonrpc": "2.0", "error": NOT_RECORDED}
-        elif due.reply.answer is None:
+            return orjson.dumps({"jsonrpc": "2.0", "id": identity, "error": NOT_RECORDED})
+        if due.reply.answer is None:
             return None
-        else:
-            ids = self._script.expected.names.shared(self.live.names)
-            answer = translated(due.reply.answer, ids)
-        return {**answer, "id": due.request.value["id"]}
+        raw = translate(due.reply.answer.frame.raw, self._ids())
+        same = due.reply.answer.value["id"] == identity
+        return raw if same else orjson.dumps({**orjson.loads(raw), "id": identity})
+
+    def _ids(self) -> dict[tuple[str, str], str]:
+        return self._script.expected.names.shared(self.live.names)
 
     def _send(self, raw: bytes, terminated: bool = True) -> None:
         real = expand(raw, self._names)
@@ -163,10 +179,9 @@ class Player:
     def _make_directory(self, message: Message) -> None:
         """A session may work below one of the directories we made."""
         cwd = dig(message.params, "cwd")
-        if message.method in OPENING | NAMING and isinstance(cwd, str):
-            path = expand(cwd.encode(), self._names).decode()
-            if any(Path(path).is_relative_to(root) for root in self._roots):
-                Path(path).mkdir(parents=True, exist_ok=True)
+        named = message.method in OPENING | NAMING and isinstance(cwd, str)
+        if named and any(Path(cwd).is_relative_to(root) for root in self._roots):
+            Path(cwd).mkdir(parents=True, exist_ok=True)
 
     async def _write(self) -> None:
         stdin = self._process.stdin
@@ -200,7 +215,7 @@ class Player:
 
     def _note(self, frame: Frame) -> Message:
         self.entries.append(frame)
-        return self.live.add(replace(frame, raw=self._hide(frame.raw)))
+        return self.live.add(frame)
 
     def _now(self) -> float:
         return time.monotonic() - self._start

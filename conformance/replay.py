@@ -8,9 +8,7 @@ wait is bounded, so an agent that hangs is a result like any other.
 from __future__ import annotations
 
 import difflib
-import json
 import os
-import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +17,7 @@ from pathlib import Path
 from conformance.normalise import Conversation, Item, read
 from conformance.placeholders import is_portable, placeholders, portable
 from conformance.player import Player, agent
-from conformance.script import write
+from conformance.script import translate, write
 from conformance.tape import complete
 from conformance.transcript import Entry, Event, Transcript, TranscriptError
 
@@ -131,19 +129,12 @@ def update(transcript: Transcript, result: Replay) -> Transcript:
     Ids keep the values they had, so that only what really changed shows in a review.
     """
     recording = make_portable(transcript)
-    old = read(recording.frames).names
-    ids = read(result.live.frames).names.shared(old)
-    tokens = {_token(live): _token(was) for (_, live), was in ids.items() if live != was}
-    entries = tuple(_with_ids(entry, tokens) for entry in result.live.entries)
+    ids = read(result.live.frames).names.shared(read(recording.frames).names)
+    entries = tuple(_with_ids(entry, ids) for entry in result.live.entries)
     return complete(replace(recording, entries=entries))
 
 
-def _with_ids(entry: Entry, tokens: Mapping[bytes, bytes]) -> Entry:
-    if isinstance(entry, Event) or not tokens:
+def _with_ids(entry: Entry, ids: Mapping[tuple[str, str], str]) -> Entry:
+    if isinstance(entry, Event):
         return entry
-    pattern = re.compile(b"|".join(map(re.escape, sorted(tokens, key=len, reverse=True))))
-    return replace(entry, raw=pattern.sub(lambda found: tokens[found[0]], entry.raw))
-
-
-def _token(text: str) -> bytes:
-    return json.dumps(text, ensure_ascii=False).encode()
+    return replace(entry, raw=translate(entry.raw, ids))

@@ -8,7 +8,9 @@ that had gone before it. Pure; who plays the script keeps the time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +18,15 @@ import orjson
 
 from conformance.dialogue import C2A, Message, Role
 from conformance.frames import Direction, Frame
-from conformance.normalise import KINDS, Conversation, Item, Names
+from conformance.normalise import KINDS, Conversation, Item
 from conformance.transcript import Event, Transcript
 
-Progress = dict[str, tuple[int, int]]
-"""Lane -> how many items there are, and how much of the last one."""
+Progress = dict[str, tuple[int, int, int]]
+"""Lane -> how many answers there are, how many items since, and how much of the last one.
+
+Compared in this order: who answered has come that far, whatever was left out before.
+"""
+NOWHERE = (0, 0, 0)
 NOT_RECORDED = {"code": -32601, "message": "The recording holds no answer to this request."}
 
 
@@ -43,7 +49,7 @@ class Reply:
 
     lane: str
     asked: Item
-    answer: dict[str, Any] | None
+    answer: Message | None
     after_steps: int
     used: bool = False
 
@@ -96,48 +102,65 @@ def write(transcript: Transcript) -> Script:
     if all(step.frame is not None for step in steps):
         steps.append(Step(None, progress(conversation)))
     replies = [
-        Reply(lane, item, _answer(message), answered.get(message, 0))
-        for message, lane, item in asked
+        Reply(lane, item, message.answer, answered.get(message, 0)) for message, lane, item in asked
     ]
     return Script(steps, replies, conversation, status)
 
 
-def _answer(request: Message) -> dict[str, Any] | None:
-    return request.answer.value if request.answer else None
-
-
 def progress(conversation: Conversation) -> Progress:
-    """How far the agent has come, in every lane whose order counts."""
+    """How far the agent has come, in every lane."""
+    return {name: _come(lane) for name, lane in conversation.lanes.items() if lane}
+
+
+def _come(lane: list[Item]) -> tuple[int, int, int]:
+    answers = [index for index, item in enumerate(lane) if item.is_answer]
+    since = len(lane) - 1 - (answers[-1] if answers else -1)
+    return len(answers), since, lane[-1].size if since else 0
+
+
+def missing(wanted: Progress, conversation: Conversation) -> dict[str, str]:
+    """The lanes in which the agent has yet to come this far, each with how far it is."""
+    now = progress(conversation)
     return {
-        name: (len(items), items[-1].size)
-        for name, items in conversation.lanes.items()
-        if items and " " not in name
+        lane: _gap(lane, now.get(lane, NOWHERE), goal)
+        for lane, goal in wanted.items()
+        if now.get(lane, NOWHERE) < goal
     }
 
 
-def missing(wanted: Progress, conversation: Conversation) -> list[str]:
-    """What the agent has yet to do to have come this far, as sentences."""
-    now = progress(conversation)
-    lanes = [lane for lane, goal in wanted.items() if now.get(lane, (0, 0)) < goal]
-    return [f"{lane}: {now.get(lane, (0, 0))[0]} of {wanted[lane][0]} items seen" for lane in lanes]
+def _gap(lane: str, now: tuple[int, int, int], goal: tuple[int, int, int]) -> str:
+    text = f"{lane}: {now[0]} of {goal[0]} answers seen"
+    return text if goal[0] > now[0] else f"{text}, after that {now[1]} of {goal[1]} items"
 
 
-def translate(raw: bytes, recorded: Names, live: Names) -> bytes:
-    """A recorded line of the client with the ids the live agent made up."""
+def translate(raw: bytes, ids: Mapping[tuple[str, str], str]) -> bytes:
+    """A line with made-up ids replaced, otherwise as it was; ``ids`` is ``Names.shared``."""
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError:
         return raw
-    changed = translated(value, recorded.shared(live))
-    return raw if changed == value else orjson.dumps(changed)
+    tokens = {
+        _token(was): _token(now)
+        for kind, was in _made_up(value)
+        if (now := ids.get((kind, was), was)) != was
+    }
+    if not tokens:
+        return raw
+    pattern = re.compile(b"|".join(map(re.escape, sorted(tokens, key=len, reverse=True))))
+    return pattern.sub(lambda found: tokens[found[0]], raw)
 
 
-def translated(value: Any, ids: Mapping[tuple[str, str], str], key: str = "") -> Any:
-    """A JSON value with made-up ids replaced; ``ids`` maps (kind, id) to the other id."""
+def _token(text: str) -> bytes:
+    return json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _made_up(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """(kind, id) of every made-up id in a JSON value."""
     if isinstance(value, dict):
-        return {k: translated(v, ids, k) for k, v in value.items()}
-    if isinstance(value, list):
-        return [translated(item, ids, key) for item in value]
-    if isinstance(value, str) and key in KINDS:
-        return ids.get((KINDS[key], value), value)
-    return value
+        for name, inner in value.items():
+            yield from _made_up(inner, name)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _made_up(inner, key)
+    elif isinstance(value, str) and key in KINDS:
+        yield KINDS[key], value
