@@ -42,7 +42,7 @@ class LineSplitter:
 
     def __init__(self, limit: int = MAX_LINE) -> None:
         self.limit = limit
-        self._parts: list[bytes] = []
+        self._line = bytearray()
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
@@ -62,14 +62,14 @@ class LineSplitter:
     def _add(self, piece: bytes) -> None:
         self._size += len(piece)
         if self._size <= self.limit:
-            self._parts.append(piece)
+            self._line += piece
         else:
-            self._parts.clear()
+            self._line.clear()
 
     def _take(self) -> bytes | Oversized:
         size = self._size
-        line = b"".join(self._parts) if size <= self.limit else Oversized(size)
-        self._parts.clear()
+        line = bytes(self._line) if size <= self.limit else Oversized(size)
+        self._line.clear()
         self._size = 0
         return line
 
@@ -128,14 +128,15 @@ def parse(line: bytes) -> Message | None:
 
 
 def classify(data: dict[str, Any]) -> Message:
-    """Which kind of JSON-RPC message an object is (V1-RPC-06)."""
+    """Which kind of JSON-RPC message an object is (V1-RPC-06).
+
+    An answer is an answer whatever its id: it may never be answered itself (V1-RPC-07).
+    """
     id = data.get("id")
-    if not (id is None or isinstance(id, str) or (isinstance(id, int) and id is not True)):
-        return Invalid(INVALID_REQUEST, "id must be an integer or a string")
-    if id is False:
-        return Invalid(INVALID_REQUEST, "id must be an integer or a string")
     if "method" not in data and ("result" in data or "error" in data):
-        return Response(id, data.get("result"), data.get("error"))
+        return Response(id if _is_id(id) else None, data.get("result"), data.get("error"))
+    if not _is_id(id):
+        return Invalid(INVALID_REQUEST, "id must be an integer of 64 bits or a string")
     if data.get("jsonrpc") != "2.0":
         return Invalid(INVALID_REQUEST, 'jsonrpc must be "2.0"', id)
     method, params = data.get("method"), data.get("params")
@@ -148,6 +149,12 @@ def classify(data: dict[str, Any]) -> Message:
             return Notification(method, {})
         return Invalid(INVALID_PARAMS, "params must be an object", id)
     return Request(id, method, params) if "id" in data else Notification(method, params)
+
+
+def _is_id(value: Any) -> bool:
+    if isinstance(value, int):
+        return not isinstance(value, bool) and -(2**63) <= value < 2**63
+    return value is None or isinstance(value, str)
 
 
 def loads(text: bytes) -> Any:

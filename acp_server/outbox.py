@@ -8,10 +8,13 @@ message are merged, so that memory is bounded by the text itself.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from acp_server.framing import encode
+from acp_server.framing import INTERNAL_ERROR, encode
+
+log = logging.getLogger(__name__)
 
 HIGH_WATER = 1 << 20
 """Bytes that may wait in the writer before updates are held and merged."""
@@ -67,12 +70,25 @@ class Outbox:
             drain()
         self._drains.clear()
         messages, self._messages = self._messages, []
-        self._sink.write(b"".join(map(encode, messages)))
+        self._sink.write(b"".join(map(_line, messages)))
 
     def finish(self) -> None:
         """Hand over what is left, whatever the client does."""
         if self._messages:
             self._send()
+
+
+def _line(message: Mapping[str, Any]) -> bytes:
+    """The line of a message. If it is no JSON, whoever waits for it is told (V1-TURN-05), and the
+    messages around it are not lost with it."""
+    try:
+        return encode(message)
+    except TypeError:
+        log.exception("a message cannot be written")
+    if "id" not in message or "method" in message:
+        return b""
+    error = {"code": INTERNAL_ERROR, "message": "the answer could not be written; see the log"}
+    return encode({"jsonrpc": "2.0", "id": message["id"], "error": error})
 
 
 def text_chunk(message: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import warnings
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -36,14 +38,18 @@ Handler: TypeAlias = "Callable[[Inbound, Params], Awaitable[Params]]"
 Immediate: TypeAlias = Callable[[Params], Params]
 
 
-class RpcError(Exception):
-    """An error answer. ``message`` is one short sentence; details go to ``data`` (V1-RPC-08)."""
+class ErrorAnswer(Exception):
+    """A request was answered with an error."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
         self.data = data
+
+
+class RpcError(ErrorAnswer):
+    """Ours. ``message`` is one short sentence; details go to ``data`` (V1-RPC-08)."""
 
     def body(self) -> dict[str, Any]:
         """The JSON-RPC error object; ``data`` is omitted if there is none."""
@@ -53,8 +59,8 @@ class RpcError(Exception):
         return error
 
 
-class PeerError(RpcError):
-    """The peer answered a request of ours with an error."""
+class PeerError(ErrorAnswer):
+    """The peer's: it never passes for one of ours."""
 
 
 class ConnectionLost(Exception):
@@ -71,10 +77,21 @@ class Inbound:
         self.on_cancel: Callable[[], object] | None = None
         """Replaces the default, which ends the handler and answers -32800 (V1-CREQ-02)."""
         self.task: asyncio.Task[None] | None = None
+        self._begun = False
+        self._unwanted = False
+
+    def begin(self) -> None:
+        """The handler begins. If it is unwanted already, it is cancelled once it knows how to end:
+        a task that is cancelled before it has begun would never answer."""
+        self._begun = True
+        if self._unwanted:
+            asyncio.get_running_loop().call_soon(self.cancel)
 
     def cancel(self) -> None:
         """The peer does not want the answer any more."""
-        if self.on_cancel is not None:
+        if not self._begun:
+            self._unwanted = True
+        elif self.on_cancel is not None:
             self.on_cancel()
         elif self.task is not None:
             self.task.cancel()
@@ -99,6 +116,8 @@ class Peer:
         self._admit = admit
         self._inbound: dict[Id, Inbound] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._hearing: set[asyncio.Task[None]] = set()
+        """Notifications that are being handled."""
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._last_id = -1
         self._lost = False
@@ -115,7 +134,7 @@ class Peer:
             case Notification():
                 self._notification(message)
             case Response():
-                self._response(message)
+                self._in_order(message)
             case Invalid(code=code, message=text, id=id):
                 self._answer_error(id, RpcError(code, text))
 
@@ -167,7 +186,9 @@ class Peer:
         except RpcError:
             return
         if notification.method in self._handlers:
-            self._spawn(self._hear(notification))
+            task = self._spawn(self._hear(notification))
+            self._hearing.add(task)
+            task.add_done_callback(self._hearing.discard)
 
     async def _hear(self, notification: Notification) -> None:
         outcome = await _dispatch(self._handlers, notification, Inbound(None))
@@ -178,6 +199,18 @@ class Peer:
         id = params.get("requestId")
         if isinstance(id, int | str) and not isinstance(id, bool) and id in self._inbound:
             self._inbound[id].cancel()
+
+    def _in_order(self, response: Response) -> None:
+        """Take an answer after the notifications that came before it: a client that cancels a turn
+        and then answers its question has cancelled the turn (V1-PERM-04, V1-RPC-11)."""
+        if self._hearing:
+            self._spawn(self._later(response, set(self._hearing)))
+        else:
+            self._response(response)
+
+    async def _later(self, response: Response, earlier: set[asyncio.Task[None]]) -> None:
+        await asyncio.wait(earlier)
+        self._response(response)
 
     def _response(self, response: Response) -> None:
         future = self._pending.pop(response.id, None) if isinstance(response.id, int) else None
@@ -241,17 +274,24 @@ class Peer:
                 task.cancel()
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A message on its way through jsonrpcserver to its handler."""
+
+    name: str
+    handler: Handler
+    inbound: Inbound
+
+
 async def _dispatch(
     handlers: Mapping[str, Handler], message: Request | Notification, inbound: Inbound
 ) -> Params | RpcError:
     """Let jsonrpcserver call the handler; its own error codes never pass through."""
-    from jsonrpcserver import async_dispatch_to_response
-
     body = {"jsonrpc": "2.0", "method": message.method, "params": message.params, "id": 0}
-    response: Any = await async_dispatch_to_response(
-        body,  # type: ignore[arg-type]  # the deserializer hands it on
-        _methods(message.method, handlers[message.method]),
-        context=inbound,
+    response: Any = await _jsonrpcserver().async_dispatch_to_response(
+        body,  # the deserializer hands it on
+        {message.method: _call},
+        context=Job(message.method, handlers[message.method], inbound),
         deserializer=_as_is,
         validator=_as_is,
     )
@@ -259,21 +299,27 @@ async def _dispatch(
     return result
 
 
-@cache
-def _methods(name: str, handler: Handler) -> dict[str, Any]:
+async def _call(job: Job, /, **params: Any) -> Any:
     """The handler as jsonrpcserver wants it: keyword arguments in, a result object out."""
-    from jsonrpcserver import Success
+    success = _jsonrpcserver().Success
+    job.inbound.begin()
+    try:
+        return success(await job.handler(job.inbound, params))
+    except RpcError as error:
+        return success(error)
+    except Exception:
+        log.exception("method %s failed", job.name)
+        return success(RpcError(INTERNAL_ERROR, f"{job.name} failed; details are in the log"))
 
-    async def method(inbound: Inbound, /, **params: Any) -> Any:
-        try:
-            return Success(await handler(inbound, params))
-        except RpcError as error:
-            return Success(error)
-        except Exception:
-            log.exception("method %s failed", name)
-            return Success(RpcError(INTERNAL_ERROR, f"{name} failed; details are in the log"))
 
-    return {name: method}
+@cache
+def _jsonrpcserver() -> Any:
+    """The library, loaded when first needed. It opens its schema in a way that some Pythons warn
+    of, and stderr is the user's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import jsonrpcserver
+    return jsonrpcserver
 
 
 def _as_is(message: Any) -> Any:
@@ -285,7 +331,7 @@ def _peer_error(error: Any) -> PeerError:
         return PeerError(INTERNAL_ERROR, "the client answered with a malformed error")
     code, message = error.get("code"), error.get("message")
     return PeerError(
-        code if isinstance(code, int) else INTERNAL_ERROR,
+        code if isinstance(code, int) and not isinstance(code, bool) else INTERNAL_ERROR,
         message if isinstance(message, str) else "no message",
         error.get("data"),
     )
