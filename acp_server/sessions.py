@@ -18,6 +18,7 @@ from acp_server.rpc import Inbound, Peer, RpcError
 from acp_server.settlement import CANCELLED, Outcome, Settlement
 from harness_core.agent import AGENT_DISPOSED, INBOX_DISCARDED, Agent, InboxChange
 from harness_core.content import UserBlock, UserMessage
+from harness_core.facts import TurnEnd, TurnStart
 from harness_core.harness import new_id
 from harness_core.loop import PRE_STEP
 from harness_core.session import SESSION_EVENT, SessionEvent
@@ -113,6 +114,8 @@ class AcpSession:
             self._quiet.set()
 
     def _settle(self, event: SessionEvent) -> None:
+        if not isinstance(event.fact, TurnStart | TurnEnd):  # what streams concerns nobody here
+            return
         for waiter in self._waiting.values():
             outcome = waiter.settlement.observe(event)
             if outcome is not None:

@@ -22,6 +22,8 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, overload
 
 import anyio
 
+from harness_core.cancellation import contain_leaks
+
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -126,7 +128,14 @@ class Bus:
     def __init__(self, parent: Bus | None = None) -> None:
         self.parent = parent
         self.scope = Scope()
+        self._root: Bus = parent._root if parent else self
         self._listeners: dict[Point[Any], tuple[Callable[..., Any], ...]] = {}
+        self._heard: dict[Point[Any], tuple[Callable[..., Any], ...]] = {}
+        """``listeners`` by point, worked out once until a listener of the family comes or goes."""
+        self._changes = 0
+        """Of the whole family, counted at its root."""
+        self._known = 0
+        """How many of them ``_heard`` knows."""
 
     @overload
     def on(
@@ -150,19 +159,29 @@ class Bus:
         self, point: Point[Any], listener: Callable[..., Any], scope: Scope | None = None
     ) -> Disposer:
         """Register ``listener`` until its disposer is called or the scope closes."""
-        self._listeners[point] = (*self._listeners.get(point, ()), listener)
+        self._set(point, (*self._listeners.get(point, ()), listener))
 
         def dispose() -> None:
             left = list(self._listeners[point])
             left.remove(listener)
-            self._listeners[point] = tuple(left)
+            self._set(point, tuple(left))
 
         return (scope or self.scope).add(dispose)
 
+    def _set(self, point: Point[Any], listeners: tuple[Callable[..., Any], ...]) -> None:
+        self._listeners[point] = listeners
+        self._root._changes += 1
+
     def listeners(self, point: Point[Any]) -> tuple[Callable[..., Any], ...]:
         """Who hears ``point`` on this bus, in order: the parent's listeners first."""
-        own = self._listeners.get(point, ())
-        return (*self.parent.listeners(point), *own) if self.parent else own
+        if self._known != self._root._changes:
+            self._known = self._root._changes
+            self._heard.clear()
+        heard = self._heard.get(point)
+        if heard is None:
+            above = self.parent.listeners(point) if self.parent else ()
+            heard = self._heard[point] = (*above, *self._listeners.get(point, ()))
+        return heard
 
     def emit(self, point: Emit[P], payload: P) -> None:
         """Tell every listener; none can fail the emitter or starve the next."""
@@ -183,7 +202,8 @@ class Bus:
             async def following(value: P) -> R:
                 return await step(index + 1, value)
 
-            answer: R = await chain[index](value, following)
+            with contain_leaks():
+                answer: R = await chain[index](value, following)
             return answer
 
         return await step(0, payload)
@@ -191,24 +211,26 @@ class Bus:
     async def serial(self, point: Serial[P], payload: P) -> None:
         """Await each listener in turn; the first throw stops the chain and propagates."""
         for listener in self.listeners(point):
-            await listener(payload)
+            with contain_leaks():
+                await listener(payload)
 
     async def parallel(self, point: Parallel[P], payload: P) -> None:
         """Await all listeners together; when all have settled, raise the first failure."""
-        listeners = self.listeners(point)
-        if len(listeners) == 1:
-            await listeners[0](payload)
-            return
         failures: list[tuple[int, Exception]] = []
 
         async def run(index: int, listener: Callable[[P], Awaitable[None]]) -> None:
             try:
-                await listener(payload)
+                with contain_leaks():
+                    await listener(payload)
             except Exception as failure:
                 failures.append((index, failure))
 
-        async with anyio.create_task_group() as group:
-            for index, listener in enumerate(listeners):
-                group.start_soon(run, index, listener)
+        listeners = self.listeners(point)
+        if len(listeners) == 1:
+            await run(0, listeners[0])
+        else:
+            async with anyio.create_task_group() as group:
+                for index, listener in enumerate(listeners):
+                    group.start_soon(run, index, listener)
         if failures:
             raise min(failures, key=lambda pair: pair[0])[1]

@@ -11,6 +11,7 @@ type makes a log refuse to load. Facts know nothing of sessions, disks or front 
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
@@ -41,7 +42,7 @@ class UnknownFact(FactError):
     """A type that nobody here has registered and that may not be skipped."""
 
 
-FactClass: TypeAlias = "type[Fact]"
+FactClass: TypeAlias = "builtins.type[Fact]"
 
 
 @dataclass_transform(frozen_default=True)

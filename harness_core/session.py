@@ -19,6 +19,7 @@ import orjson
 from harness_core.bus import Bus, Emit, Parallel
 from harness_core.facts import Fact, FactError, FactRefused, Opaque, decode, field_names
 from harness_core.frozen import FrozenDict, FrozenList
+from harness_core.plain import plain
 from harness_core.structure import Structure
 
 log = logging.getLogger(__name__)
@@ -149,8 +150,9 @@ class Session:
         return event
 
     def _commit(self, fact: Fact) -> SessionEvent:
-        line = _line(len(self.events), int(self._clock() * 1000), fact)
-        event = self._read_back(fact, line)
+        now = int(self._clock() * 1000)
+        line = _line(len(self.events), now, fact)
+        event = self._read_back(fact, now, line)
         for validator in self.validators:
             validator(self, event.fact)
         self.structure.accept(event.fact)
@@ -158,8 +160,10 @@ class Session:
         self.log.write(event, line)
         return event
 
-    def _read_back(self, fact: Fact, line: bytes) -> SessionEvent:
+    def _read_back(self, fact: Fact, time: int, line: bytes) -> SessionEvent:
         """What ``line`` says, which must be what ``fact`` says."""
+        if plain(fact):
+            return SessionEvent(self.id, len(self.events), time, fact)
         try:
             event = decode_line(self.id, line)
         except ValueError as failure:
