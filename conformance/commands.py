@@ -128,7 +128,7 @@ def check(options: Namespace) -> int:
     async def run(progress: Progress) -> Run:
         return await run_checks(
             options.agent,
-            ids=options.only,
+            ids=select(options.only),
             levels=tuple(options.level or Level),
             model=options.model,
             timeout=options.timeout,
@@ -146,11 +146,27 @@ def check(options: Namespace) -> int:
     return 0 if ok(result) else FOUND
 
 
+def select(wanted: Iterable[str]) -> list[str]:
+    """The ids of checks, with patterns such as ``TURN-*`` spelled out.
+
+    Raises ``UsageError`` for a pattern that fits nothing.
+    """
+    from conformance.checks import CATALOGUE
+
+    found: list[str] = []
+    for text in wanted:
+        matching = fnmatch.filter([each.id for each in CATALOGUE], text)
+        if not matching and set(text) & set("*?["):
+            raise UsageError(f"no check fits {text!r}; see acp-conformance check --list")
+        found += matching or [text]
+    return found
+
+
 def _list_checks() -> int:
     from conformance.checks import CATALOGUE
 
     for each in CATALOGUE:
-        _say(f"{each.level:<7}{each.id:<12}{each.title}  [{', '.join(each.refs)}]")
+        _say(f"{each.level:<7}{each.id:<21} {each.title}  [{', '.join(each.refs)}]")
     return 0
 
 

@@ -59,7 +59,7 @@ def line(result: CheckResult) -> Text:
     style = STYLES[result.status] if binding(result) or not broken(result) else "yellow"
     text = Text()
     text.append(f"{result.status:<8}", style=style)
-    text.append(f"{result.level:<7}{result.id:<12} {result.title}")
+    text.append(f"{result.level:<7}{result.id:<20} {result.title}")
     if result.refs:
         text.append(f"  [{', '.join(result.refs)}]", style="dim")
     if result.reason:

@@ -72,7 +72,9 @@ def _complaint(error: ValidationError) -> str:
             return f"is {show(given)}; expected {show(rule)}"
         case "enum":
             return f"is {show(given)}; expected one of {', '.join(map(show, rule))}"
-        case "minimum" | "maximum" | "minItems" | "minLength" | "format" | "pattern":
+        case "format":
+            return f"is {show(given)}, which is no {rule}"
+        case "minimum" | "maximum" | "minItems" | "minLength" | "pattern":
             return f"is {show(given)}; {error.validator} is {rule}"
         case _:
             return f"is {show(given)}, which breaks the rule {error.validator}"
