@@ -16,6 +16,7 @@ import anyio
 import anyio.lowlevel
 
 from harness_core.bus import Bus, Emit
+from harness_core.cancellation import contain_leaks
 from harness_core.content import UserMessage
 from harness_core.facts import Cause, Fact, Reason, StepEnd, TurnEnd, TurnStart, UserSaid
 from harness_core.history import NEVER_STARTED, close_calls
@@ -252,7 +253,7 @@ class Agent:
         self._set_status("running")
         reason = Reason("aborted", cause="disposed")
         try:
-            with turn.scope:
+            with turn.scope, contain_leaks():
                 reason = await self.loop.run(turn)
         except Exception as failure:
             log.exception("turn %s of session %s failed", turn.number, self.session.id)

@@ -6,14 +6,11 @@ order. Every call gets exactly one result; what is cancelled here is closed by t
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import logging
 import re
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import anyio
 import orjson
@@ -24,16 +21,14 @@ from harness_core.facts import (
     ApprovalAsked,
     ApprovalDecided,
     Decision,
-    Fact,
     FactRefused,
     ToolArguments,
     ToolCalled,
-    ToolPrinted,
     ToolReturned,
     ToolStarted,
     field_names,
 )
-from harness_core.tools.files import Files
+from harness_core.tools.body import Context, run_body
 from harness_core.tools.tool import Tool, ToolError, ToolOutput
 
 if TYPE_CHECKING:
@@ -190,7 +185,10 @@ class Pipeline:
 
     async def _after(self, executed: Executed) -> Executed:
         try:
-            return await executed.agent.bus.waterfall(POST_EXECUTE, executed, _unchanged)
+            after = await executed.agent.bus.waterfall(POST_EXECUTE, executed, _unchanged)
+            if isinstance(after, Executed):
+                return after
+            raise TypeError(f"a listener answered {type(after).__name__}, not Executed")
         except Exception as failure:
             log.error("tools/post-execute failed", exc_info=failure)
             text = f"A check after {executed.name} failed; its result is withheld."
@@ -201,17 +199,19 @@ class Pipeline:
         if tool is None:
             known = ", ".join(spec.name for spec in self.tools.specs())
             raise ToolError(f"there is no tool {called.name!r}; use {known}", code="unknown-tool")
-        tool.schema.validate(called.arguments)
-        call = Call(agent, tool, called.call_id, orjson.loads(called.arguments or "{}"))
-        call = await self._permit(call)
-        arguments = tool.schema.validate(orjson.dumps(dict(call.arguments)).decode())
-        if tool.effect == "changes":
-            await self._write_ahead(agent)
+        given = _parse(called.arguments)
+        arguments = tool.schema.validate(called.arguments)
+        call = Call(agent, tool, called.call_id, given)
+        permitted = await self._permit(call)
+        if permitted is not call:
+            call, arguments = permitted, tool.schema.validate(_json(permitted.arguments))
         context = Context(agent, call.id)
         agent.session.append(ToolStarted(call.id))
+        if tool.effect == "changes":
+            await self._write_ahead(agent)
 
         async def body(_: Call) -> ToolOutput:
-            return await self._bounded(tool.execute(arguments, context))
+            return await run_body(tool.execute(arguments, context), self.grace)
 
         output = await agent.bus.waterfall(EXECUTE, call, body)
         if not isinstance(output, ToolOutput):
@@ -219,10 +219,15 @@ class Pipeline:
         return output
 
     async def _permit(self, call: Call) -> Call:
-        """Through pre-execute and approval; the call to run. Raises ``ToolError`` (``denied``)."""
+        """Through pre-execute and approval; the call to run, ``call`` itself if nobody rewrote it.
+
+        Raises ``ToolError`` (``denied``), also for a verdict that is none.
+        """
         agent = call.agent
         try:
             verdict = await agent.bus.waterfall(PRE_EXECUTE, call, _allow)
+            if not isinstance(verdict, Verdict):
+                raise TypeError(f"a listener answered {type(verdict).__name__}, not Verdict")
         except ToolError:
             raise
         except Exception as failure:
@@ -231,23 +236,25 @@ class Pipeline:
                 f"{call.tool.name} was not run: a check before it failed", code="denied"
             ) from None
         if verdict.arguments is not None:
-            text = orjson.dumps(dict(verdict.arguments)).decode()
+            text = _json(verdict.arguments)
             call.tool.schema.validate(text)
             agent.session.append(ToolArguments(call.id, text, verdict.by))
             call = replace(call, arguments=verdict.arguments)
-        if verdict.kind == "deny":
+        if verdict.kind == "ask":
+            await self._approve(ApprovalRequest(call, verdict))
+        elif verdict.kind != "allow":
             raise ToolError(
                 f"{call.tool.name} was not run: {verdict.reason or 'denied'}", code="denied"
             )
-        if verdict.kind == "ask":
-            await self._approve(ApprovalRequest(call, verdict))
         return call
 
     async def _approve(self, request: ApprovalRequest) -> None:
         session, call = request.call.agent.session, request.call
         session.append(ApprovalAsked(call.id, request.verdict.reason))
         try:
-            approval = await request.call.agent.bus.waterfall(APPROVE, request, _nobody)
+            approval = await call.agent.bus.waterfall(APPROVE, request, _nobody)
+            if approval.decision not in get_args(Decision):
+                raise ValueError(f"{approval.decision!r} is no answer")
         except anyio.get_cancelled_exc_class():
             session.append(ApprovalDecided(call.id, "cancelled", "cancel"))
             raise
@@ -269,21 +276,6 @@ class Pipeline:
                 "must not happen unrecorded"
             ) from None
 
-    async def _bounded(self, body: Awaitable[ToolOutput]) -> ToolOutput:
-        """Run a body in a task of its own, so that one that ignores cancellation is left behind."""
-        task = asyncio.ensure_future(body)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.cancel()
-            with anyio.CancelScope(shield=True):
-                _, late = await asyncio.wait({task}, timeout=self.grace)
-            if late:
-                log.error("a tool did not end %s s after it was cancelled", self.grace)
-            elif not task.cancelled():
-                task.exception()
-            raise
-
 
 _REFUSALS: Mapping[str, str] = {
     "reject-once": "The user rejected this call of {}. Do not repeat it; ask what they want.",
@@ -293,47 +285,17 @@ _REFUSALS: Mapping[str, str] = {
 }
 
 
-class Context:
-    """What a body may use of its surroundings: ``ToolContext`` over a live agent."""
+def _parse(arguments: str) -> Mapping[str, Json]:
+    try:
+        given: Mapping[str, Json] = orjson.loads(arguments or "{}")
+    except ValueError as failure:
+        text = f"the arguments are not valid JSON: {failure}"
+        raise ToolError(text, code="invalid-arguments") from None
+    return given
 
-    def __init__(self, agent: Agent, call_id: str) -> None:
-        self._agent = agent
-        self.call_id = call_id
 
-    @property
-    def cwd(self) -> Path:
-        """The session's directory."""
-        return self._agent.cwd
-
-    @property
-    def roots(self) -> tuple[Path, ...]:
-        """Where files may be."""
-        return self._agent.roots
-
-    @property
-    def files(self) -> Files:
-        """The session's confined file access."""
-        return self._agent.files
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The ``tools`` table of the settings."""
-        return self._agent.settings.tools
-
-    def output(self, data: bytes, stream: str = "stdout") -> None:
-        """Log live output, unless the call is over already."""
-        if self.call_id in self._agent.session.structure.open_calls:
-            self.append(ToolPrinted(self.call_id, stream, base64.b64encode(data).decode()))
-
-    def append(self, fact: Fact) -> None:
-        """Append a fact to the session's log."""
-        self._agent.session.append(fact)
-
-    def spill(self, name: str, data: bytes) -> Path:
-        """Keep a large output in a file of the session."""
-        path = Path(self._agent.session.log.spill(name, data))
-        self._agent.files.allow_reading(path)
-        return path
+def _json(arguments: Mapping[str, Json]) -> str:
+    return orjson.dumps(dict(arguments)).decode()
 
 
 def _code(output: ToolOutput) -> str | None:

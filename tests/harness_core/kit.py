@@ -164,6 +164,8 @@ class Words(Arguments):
     """Any number."""
 
 
+WORDS = Schema(Words)
+
 Body = Callable[[Words, ToolContext], Awaitable[Any]]
 
 
@@ -178,7 +180,7 @@ class Doing(Tool[Words]):
 
     @property
     def schema(self) -> Schema[Words]:
-        return Schema(Words)
+        return WORDS
 
     async def execute(self, arguments: Words, context: ToolContext) -> ToolOutput:
         output: ToolOutput = await self._body(arguments, context)

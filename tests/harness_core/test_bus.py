@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import weakref
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness_core.bus import Bus, Emit, Next, Parallel, Point, Scope, Serial, Waterfall
+from harness_core.cancellation import LeakedCancellation
 from tests.harness_core.kit import VIRTUAL
 
 pytestmark = pytest.mark.anyio
@@ -205,6 +207,31 @@ async def test_parallel_is_cancelled_with_whoever_awaits_it(listeners: int) -> N
     with anyio.move_on_after(1):
         await bus.parallel(Point.registry[CROWD], "x")
     assert len(ended) == listeners
+
+
+@pytest.mark.parametrize("verb", ["waterfall", "serial", "parallel", "parallel of two"])
+async def test_a_cancellation_that_leaks_out_of_a_listener_is_a_failure_of_its_own(
+    verb: str,
+) -> None:
+    bus = Bus()
+
+    async def leak(*_: object) -> int:
+        gone: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        gone.cancel()
+        return await gone
+
+    for name in (CHAIN, ROW, CROWD):
+        bus.on(Point.registry[name], leak)
+    if verb == "parallel of two":
+        bus.on(Point.registry[CROWD], leak)
+    with pytest.raises(LeakedCancellation):
+        match verb:
+            case "waterfall":
+                await bus.waterfall(Point.registry[CHAIN], 1, double)
+            case "serial":
+                await bus.serial(Point.registry[ROW], "x")
+            case _:
+                await bus.parallel(Point.registry[CROWD], "x")
 
 
 # --- disposers and scopes ----------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 
@@ -201,6 +202,12 @@ async def test_a_model_that_raises_ends_the_turn_without_telling_secrets() -> No
         assert (reason.kind, reason.code) == ("error", "internal")
         assert "sk-123" not in str(w.facts)
         assert "sk-123" not in str(w.errors)
+        await ends_well(w)
+
+
+async def test_a_cancellation_that_leaks_out_of_a_model_is_an_error_like_any_other() -> None:
+    async with world(paced(TextDelta("so f"), asyncio.CancelledError()), said("next")) as w:
+        assert (await w.turn()).kind == "error"
         await ends_well(w)
 
 
