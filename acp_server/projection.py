@@ -13,16 +13,19 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from acp_server.cards import Card, card_of_call, card_of_result, windowed
-from acp_server.content import block_of
+from acp_server.cards import TITLE, Card, card_of_call, card_of_result, content_item, raw_input
+from acp_server.content import LONGEST_DATA, LONGEST_RESOURCE, block_of, shown
+from acp_server.limits import Budget, cut
 from acp_server.outbox import LONGEST_TEXT, mergeable
 from acp_server.terminal import Terminal
 from harness_core.content import (
     Chunk,
     ReasoningDelta,
+    Text,
     TextDelta,
     ToolCallDelta,
     Usage,
+    UserBlock,
 )
 from harness_core.facts import (
     AssistantChunk,
@@ -82,14 +85,7 @@ def project(event: SessionEvent, state: State) -> Sequence[Update]:
         case ToolPrinted(call_id=id) as fact:
             return _printed(id, fact, event.time, state)
         case UserSaid(message=message) if message.source != "context":
-            return [
-                {
-                    "sessionUpdate": "user_message_chunk",
-                    "content": block_of(block),
-                    "messageId": message.id,
-                }
-                for block in message.content
-            ]
+            return [update for block in message.content for update in _said(block, message.id)]
         case StepStart():
             state.streamed, state.attempt = False, 1
         case AssistantSaid() as fact:
@@ -118,7 +114,15 @@ def project(event: SessionEvent, state: State) -> Sequence[Update]:
     return ()
 
 
-# --- what the model says -----------------------------------------------------------------------
+# --- what is said --------------------------------------------------------------------------
+
+
+def _said(block: UserBlock, id: str) -> Sequence[Update]:
+    """A block of a user's message; text of any length is shown, an attachment if there is room."""
+    if isinstance(block, Text):
+        return _texts("user_message_chunk", block.text, id)
+    content = shown(block, Budget(2 * LONGEST_RESOURCE), Budget(LONGEST_DATA))
+    return [{"sessionUpdate": "user_message_chunk", "content": content, "messageId": id}]
 
 
 def message_id(turn: int, step: int, attempt: int, kind: str = "msg") -> str:
@@ -205,7 +209,7 @@ def _announced(id: str, name: str, state: State) -> Update:
     return {
         "sessionUpdate": "tool_call",
         "toolCallId": id,
-        "title": name,
+        "title": cut(name, TITLE),
         "kind": card.kind,
         "status": "pending",
     }
@@ -221,7 +225,7 @@ def _called(fact: ToolCalled, state: State) -> Update:
     if not known:
         update["sessionUpdate"] = "tool_call"
         update["status"] = "pending"
-    update["rawInput"] = windowed(arguments)
+    update["rawInput"] = raw_input(arguments)
     return update
 
 
@@ -247,18 +251,23 @@ def _printed(id: str, fact: ToolPrinted, time: int, state: State) -> Sequence[Up
     call = state.calls.get(id)
     if call is None or call.terminal is None:
         return ()
-    shown = call.terminal.feed(fact.data, time)
-    if shown is None:
+    output = call.terminal.feed(fact.data, time)
+    if output is None:
         return ()
-    update = _status(id, "in_progress")
-    update["content"] = [{"type": "content", "content": {"type": "text", "text": shown}}]
-    return [update]
+    return [{**_status(id, "in_progress"), "content": [_text(output)]}]
+
+
+def _text(text: str) -> dict[str, Any]:
+    return content_item({"type": "text", "text": text})
 
 
 def _returned(fact: ToolReturned, state: State) -> Update:
     call = state.calls.pop(fact.call_id, None) or CallState(fact.name)
     card = card_of_result(state.tool(fact.name), fact, call.arguments, state.cwd)
     update = _update(fact.call_id, card)
+    if fact.error == "aborted" and call.terminal is not None and call.terminal.text:
+        # It ended without a word of its own: what it had printed stays on the screen.
+        update["content"] = [_text(call.terminal.text), *card.content]
     update["status"] = "completed" if fact.error is None else "failed"
     return update
 
@@ -294,7 +303,8 @@ def timestamp(time: int) -> str:
 
 
 def _info(title: str | None, time: int) -> Update:
-    return {"sessionUpdate": "session_info_update", "title": title, "updatedAt": timestamp(time)}
+    named = None if title is None else cut(title, TITLE)
+    return {"sessionUpdate": "session_info_update", "title": named, "updatedAt": timestamp(time)}
 
 
 def replay(events: Iterable[SessionEvent], state: State) -> list[Update]:

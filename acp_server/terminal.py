@@ -10,8 +10,13 @@ from __future__ import annotations
 import base64
 import codecs
 
+from acp_server.limits import last
+
 WINDOW = 8_000
 """Characters of output that are shown while a command runs."""
+
+LARGEST = 14_000
+"""Bytes that they take at most: one message carries them beside a card."""
 
 PAUSE = 250
 """Milliseconds after which even a little new output is shown."""
@@ -39,4 +44,9 @@ class Terminal:
         if not (due and self._new) and not enough:
             return None
         self._new, self._shown_at = 0, time
-        return ("…\n" if self._cut else "") + self._tail
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """The end of what was printed so far."""
+        return ("…\n" if self._cut else "") + last(self._tail, LARGEST)
