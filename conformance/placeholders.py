@@ -77,7 +77,7 @@ def hider(names: Mapping[str, str]) -> Callable[[bytes], bytes]:
     words = {spelling: name for name, path in names.items() for spelling in _spellings(path)}
     longest_first = sorted(words, key=len, reverse=True)
     pattern = re.compile(
-        rb"(?:(?<![\w.-])|(?<=\\[bfnrt]))(?:%s)(?![\w-]|\.\w)"
+        rb"(?:(?<![\w.$-])|(?<=\\[bfnrt]))(?:%s)(?![\w-]|\.\w)"
         % b"|".join(map(re.escape, longest_first))
     )
 

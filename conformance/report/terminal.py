@@ -46,9 +46,9 @@ def render(run: Run, *, width: int = 100, colour: bool = False) -> str:
 
 
 def _print(console: Console, result: CheckResult) -> None:
-    console.print(line(result))
+    console.print(line(result), soft_wrap=True)
     for finding in result.findings:
-        console.print(Text(f"    {finding.rule}: {finding.message}"))
+        console.print(Text(f"    {finding.rule}: {finding.message}"), soft_wrap=True)
     for index, frame in proof(result):
         shown = Text(f"    {index:>4} {show(frame, 160)}", style="dim")
         console.print(shown, overflow="ellipsis", no_wrap=True)
@@ -88,4 +88,4 @@ class Progress:
         self._done += 1
         self._status.update(f"{self._done} checks done, last {escape(result.id)}")
         if self._verbose or broken(result):
-            self._console.print(line(result))
+            self._console.print(line(result), soft_wrap=True)
