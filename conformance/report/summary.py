@@ -64,9 +64,16 @@ def proof(result: CheckResult) -> list[tuple[int, Frame]]:
 
 
 def show(frame: Frame, longest: int = LONGEST) -> str:
-    """A frame as one line: an arrow from who spoke, and the text, cut where it gets long."""
+    """A frame as one line: an arrow from who spoke, and the text, its middle cut if long."""
     arrow = "→" if frame.direction is Direction.C2A else "←"
     text = frame.raw.decode("utf-8", "backslashreplace")
     printable = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
-    cut = printable if len(printable) <= longest else f"{printable[: longest - 1]}…"
-    return f"{arrow} {cut}"
+    return f"{arrow} {_cut(printable, longest)}"
+
+
+def _cut(text: str, longest: int) -> str:
+    """The text without its middle if it is long: both ends tell most."""
+    if len(text) <= longest:
+        return text
+    tail = longest // 3
+    return f"{text[: longest - tail - 1]}…{text[-tail:]}"
