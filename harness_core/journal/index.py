@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from harness_core.journal.disk import PRIVATE_FILE
 from harness_core.journal.entry import Entry, Stamp
-from harness_core.journal.layout import Layout, Place
+from harness_core.journal.layout import Layout
 from harness_core.journal.listing import Query
 from harness_core.journal.protocol import Summary
 
@@ -119,26 +119,44 @@ class Index:
     # --- keeping up with the logs --------------------------------------------------------------
 
     def _select(self, db: sqlite3.Connection, query: Query) -> list[Summary]:
-        self._refresh(db)
-        summaries = (_entry(row).summary for row in db.execute(*_statement(query)))
+        """What changes comes first: only the first page has to look at every log."""
+        entries = _entries(db, query) if query.after else []
+        if not query.after or any(self._stamp(e.id) != _text(e.stamp) for e in entries):
+            self._refresh(db)
+            entries = _entries(db, query)
+        summaries = [entry.summary for entry in entries]
         return [summary for summary in summaries if summary is not None]
 
     def _refresh(self, db: sqlite3.Connection) -> None:
         """Bring the entries up to date with what is there now."""
         known: dict[str, str] = dict(db.execute("SELECT id, stamp FROM sessions"))
-        gone, changed = set(known), []
-        for id, place in self._layout.sessions():
-            stamp = _stamp(place)
-            if stamp is None:
-                continue
-            gone.discard(id)
-            if known.get(id) != _text(stamp):
-                changed.append((id, place, stamp))
+        there = {id: stamp for id in self._layout.ids() if (stamp := self._stamp(id))}
+        changed = [id for id, stamp in there.items() if known.get(id) != stamp]
         for start in range(0, len(changed), _BATCH):
             batch = changed[start : start + _BATCH]
-            _store(db, [_scanned(_load(db, id), id, place, stamp) for id, place, stamp in batch])
-        if gone:
+            _store(db, [self._scan(_load(db, id) or Entry(id), there[id]) for id in batch])
+        if gone := known.keys() - there.keys():
             _forget(db, gone)
+
+    def _stamp(self, id: str) -> str:
+        """The state of a log as text; empty while there is none."""
+        status = self._layout.status(id)
+        return _text(Stamp.of(status)) if status else ""
+
+    def _scan(self, known: Entry, stamp: str) -> Entry:
+        """The entry of a log that has changed; what it has in common with before is not read."""
+        state, path = _parse(stamp), self._layout.place(known.id).log
+        grown = known.stamp.inode == state.inode and known.stamp.size < state.size
+        entry = known if grown else Entry(known.id)
+        try:
+            with open(path, "rb") as file:
+                entry.scan(file)
+        except OSError as failure:
+            log.warning("cannot read %s, it is not listed: %s", path, failure)
+        if entry.scanned and entry.cwd is None:
+            log.warning("%s does not begin as the log of its session: it is not listed", path)
+        entry.stamp = state
+        return entry
 
 
 def _connect(path: str) -> sqlite3.Connection:
@@ -202,6 +220,10 @@ def _statement(query: Query) -> tuple[str, list[Any]]:
     return f"SELECT {_ROW} FROM sessions WHERE {where} {order}", [*values, query.limit + 1]
 
 
+def _entries(db: sqlite3.Connection, query: Query) -> list[Entry]:
+    return [_entry(row) for row in db.execute(*_statement(query))]
+
+
 def _load(db: sqlite3.Connection, id: str) -> Entry | None:
     row = db.execute(f"SELECT {_ROW} FROM sessions WHERE id = ?", (id,)).fetchone()
     return _entry(row) if row else None
@@ -236,31 +258,17 @@ def _row(entry: Entry) -> tuple[Any, ...]:
 
 def _entry(row: tuple[Any, ...]) -> Entry:
     *values, stamp = row
-    return Entry(*(*values, Stamp(*map(int, stamp.split()))))
+    return Entry(*(*values, _parse(stamp)))
 
 
 def _text(stamp: Stamp) -> str:
     """Text, since inodes may be larger than SQLite's integers."""
-    return " ".join(map(str, stamp))
+    return f"{stamp.size} {stamp.modified} {stamp.inode}"
 
 
-def _stamp(place: Place) -> Stamp | None:
+def _parse(text: str) -> Stamp:
+    """Raises ``sqlite3.DatabaseError`` for what ``_text`` has not written."""
     try:
-        return Stamp.of(os.stat(place.log))
-    except OSError:  # a session that has nothing yet, or is being deleted
-        return None
-
-
-def _scanned(known: Entry | None, id: str, place: Place, stamp: Stamp) -> Entry:
-    """The entry of a log that has changed; what it had before is not read again."""
-    grown = known and known.stamp.inode == stamp.inode and known.stamp.size < stamp.size
-    entry = known if known and grown else Entry(id)
-    try:
-        with open(place.log, "rb") as file:
-            entry.scan(file)
-    except OSError as failure:
-        log.warning("cannot read %s, it is not listed: %s", place.log, failure)
-    if entry.scanned and entry.cwd is None:
-        log.warning("%s does not begin as the log of its session: it is not listed", place.log)
-    entry.stamp = stamp
-    return entry
+        return Stamp(*map(int, text.split()))
+    except (TypeError, ValueError):
+        raise sqlite3.DatabaseError(f"{text!r} is no stamp") from None

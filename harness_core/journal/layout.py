@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness_core.journal.disk import remove_tree, sync_directory
 from harness_core.journal.protocol import SessionNotFound
 
+_LOG = "log.jsonl"
 _TRASH = ".trash-"
 _DEVICES = r"(?!(?i:con|prn|aux|nul|com\d|lpt\d)(\.|$))"
 """Names that Windows gives to devices, whatever follows their dot."""
@@ -51,7 +51,7 @@ class Place:
     @property
     def log(self) -> str:
         """The log: a header line, then one event a line."""
-        return os.path.join(self.directory, "log.jsonl")
+        return os.path.join(self.directory, _LOG)
 
     @property
     def lock(self) -> str:
@@ -87,16 +87,19 @@ class Layout:
         """A new name for a directory on its way out."""
         return os.path.join(self.root, _TRASH + uuid.uuid4().hex)
 
-    def sessions(self) -> Iterator[tuple[str, Place]]:
-        """Every directory that can be a session's, in no order. Raises ``OSError``."""
-        with os.scandir(self.root) as entries:
-            for entry in entries:
-                if is_id(entry.name) and entry.is_dir(follow_symlinks=False):
-                    yield entry.name, Place(entry.path)
+    def ids(self) -> list[str]:
+        """Every name that can be a session's, in no order. Raises ``OSError``."""
+        return [name for name in os.listdir(self.root) if is_id(name)]
+
+    def status(self, id: str) -> os.stat_result | None:
+        """The state of a session's log; ``None`` while there is none."""
+        try:
+            return os.stat(f"{self.root}{os.sep}{id}{os.sep}{_LOG}")
+        except OSError:  # nothing is stored yet, or it is being deleted
+            return None
 
     def sweep(self) -> None:
         """Remove what deletions cut short have left. Raises ``OSError``."""
-        with os.scandir(self.root) as entries:
-            left = [entry.path for entry in entries if entry.name.startswith(_TRASH)]
-        for path in left:
-            remove_tree(path)
+        for name in os.listdir(self.root):
+            if name.startswith(_TRASH):
+                remove_tree(os.path.join(self.root, name))
