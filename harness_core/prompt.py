@@ -42,7 +42,12 @@ class Prompt:
         if name in self._sections:
             raise ValueError(f"there is a prompt section {name!r} already")
         self._sections[name] = section
-        return lambda: self._sections.pop(name, None) and None
+
+        def dispose() -> None:
+            if self._sections.get(name) is section:
+                del self._sections[name]
+
+        return dispose
 
     async def assemble(self, agent: Agent) -> str:
         """The system prompt for the agent's next request."""

@@ -7,6 +7,7 @@ the settings or a remembered answer decide. Knows no front end: the question its
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness_core.agent import Agent
@@ -51,15 +52,17 @@ def install(harness: Harness) -> None:
     async def decide(call: Call, following: Next[Call, Verdict]) -> Verdict:
         if call.tool.effect != "changes" or call.agent.settings.approval == "auto":
             return await following(call)
+        verdict = await following(call)
+        if verdict.arguments is not None:
+            call = replace(call, arguments=verdict.arguments)
         scope, label = scope_of(call)
-        remembered = rules(call.agent)
-        allowed = remembered.get(scope)
+        allowed = rules(call.agent).get(scope)
         if allowed is False:
             return Verdict("deny", "the user rejected this for the rest of the session", "rule")
-        verdict = await following(call)
         if allowed or verdict.kind != "allow":
             return verdict
-        return Verdict("ask", f"{label} needs your approval", "approvals", None, scope, label)
+        reason = f"{label} needs your approval"
+        return replace(verdict, kind="ask", reason=reason, scope=scope, label=label)
 
     async def remember(
         request: ApprovalRequest, following: Next[ApprovalRequest, Approval]

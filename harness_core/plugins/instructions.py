@@ -20,15 +20,24 @@ LONGEST = 32_000
 
 def read_instructions(root: Path) -> str:
     """The instructions of a root, or nothing. Never fails: an unreadable file says nothing."""
-    for name in NAMES:
-        try:
-            with (root / name).open(encoding="utf-8", errors="replace") as file:
-                text = file.read(LONGEST + 1)
-        except OSError:
-            continue
-        cut = "\n[cut here]" if len(text) > LONGEST else ""
-        return f"Instructions of {root / name}:\n\n{text[:LONGEST].strip()}{cut}"
+    for path in (root / name for name in NAMES):
+        text = _beginning(path)
+        if text is not None:
+            cut = "\n[cut here]" if len(text) > LONGEST else ""
+            text = text[:LONGEST].strip()
+            return f"Instructions of {path}:\n\n{text}{cut}" if text else ""
     return ""
+
+
+def _beginning(path: Path) -> str | None:
+    """As much of a file as is used, and a character more; ``None`` if it is no readable file."""
+    try:
+        if not path.is_file():  # a pipe would be waited for
+            return None
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(LONGEST + 1)
+    except OSError:
+        return None
 
 
 def install(harness: Harness) -> None:

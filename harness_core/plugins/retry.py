@@ -20,14 +20,18 @@ TRANSIENT = frozenset(
 )
 
 
+_DOUBLINGS = 64
+"""More would not make any wait longer, and less fit for a float."""
+
+
 def backoff(attempt: int, base: float, longest: float, jitter: float) -> float:
     """Seconds to wait after failed ``attempt`` (from 1); ``jitter`` is from 0 to 1."""
-    return float(min(longest, base * 2 ** (attempt - 1)) * (0.5 + jitter / 2))
+    grown = base * 2.0 ** min(attempt - 1, _DOUBLINGS)
+    return min(longest, grown) * (0.5 + jitter / 2)
 
 
 def install(harness: Harness) -> None:
     """Stand at ``agent/request-error`` with the settings' ``retry`` table."""
-    dice = random.Random()
 
     async def decide(
         failed: RequestFailure, following: Next[RequestFailure, Retry | None]
@@ -35,7 +39,7 @@ def install(harness: Harness) -> None:
         failure, settings = failed.failure, failed.agent.settings.retry
         if failure.code not in TRANSIENT or failed.attempt > settings.attempts:
             return await following(failed)
-        wait = backoff(failed.attempt, settings.base, settings.longest, dice.random())
+        wait = backoff(failed.attempt, settings.base, settings.longest, random.random())
         if failure.retry_after is not None:
             if failure.retry_after > settings.longest:
                 return await following(failed)

@@ -224,14 +224,13 @@ async def test_a_cancellation_that_leaks_out_of_a_listener_is_a_failure_of_its_o
         bus.on(Point.registry[name], leak)
     if verb == "parallel of two":
         bus.on(Point.registry[CROWD], leak)
+    sending = {
+        "waterfall": lambda: bus.waterfall(Point.registry[CHAIN], 1, double),
+        "serial": lambda: bus.serial(Point.registry[ROW], "x"),
+    }
+    send = sending.get(verb, lambda: bus.parallel(Point.registry[CROWD], "x"))
     with pytest.raises(LeakedCancellation):
-        match verb:
-            case "waterfall":
-                await bus.waterfall(Point.registry[CHAIN], 1, double)
-            case "serial":
-                await bus.serial(Point.registry[ROW], "x")
-            case _:
-                await bus.parallel(Point.registry[CROWD], "x")
+        await send()
 
 
 # --- disposers and scopes ----------------------------------------------------------------------
