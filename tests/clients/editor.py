@@ -1,0 +1,335 @@
+"""An editor on the official Python SDK: shows updates, serves files and terminals, asks its user.
+
+It believes nothing: whatever it is shown goes to a ``Screen``, and a terminal that the agent
+forgets to release is found when the editor closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import acp
+import anyio
+from acp import schema
+from acp.client.connection import ClientSideConnection
+from acp.meta import AGENT_METHODS
+from acp.utils import request_model_from_dict
+
+from tests.clients.harness import Agent
+from tests.clients.screen import Screen
+
+PATIENCE = 30.0
+"""Seconds after which something that has not happened will not happen."""
+
+Question = dict[str, Any]
+Answer = Callable[[Question], Awaitable[Any]]
+"""How the user answers a permission request: the raw result, whatever it is."""
+
+
+def select(kind: str) -> Answer:
+    """Choose the first option of this kind."""
+
+    async def answer(question: Question) -> Any:
+        id = next(option["optionId"] for option in question["options"] if option["kind"] == kind)
+        return {"outcome": {"outcome": "selected", "optionId": id}}
+
+    return answer
+
+
+def reply(result: Any) -> Answer:
+    """Send this result, sense or nonsense."""
+
+    async def answer(_: Question) -> Any:
+        return result
+
+    return answer
+
+
+def refuse(error: Exception) -> Answer:
+    """Answer with an error."""
+
+    async def answer(_: Question) -> Any:
+        raise error
+
+    return answer
+
+
+async def never(_: Question) -> Any:
+    """Leave the question on the screen for ever."""
+    await asyncio.Event().wait()
+
+
+ALLOW = select("allow_once")
+CANCELLED = {"outcome": {"outcome": "cancelled"}}
+
+
+@dataclass
+class Terminal:
+    """A command that the editor runs for the agent."""
+
+    process: asyncio.subprocess.Process
+    output: bytearray = field(default_factory=bytearray)
+    reading: asyncio.Task[None] | None = None
+
+    async def read(self) -> None:
+        stdout = self.process.stdout
+        while stdout is not None and (data := await stdout.read(4096)):
+            self.output += data
+
+    @property
+    def status(self) -> schema.TerminalExitStatus | None:
+        code = self.process.returncode
+        return None if code is None else schema.TerminalExitStatus(exit_code=abs(code))
+
+    async def end(self) -> None:
+        """Kill it if it runs, and read what is left."""
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.process.wait()
+        if self.reading is not None:
+            await self.reading
+
+
+class Editor(acp.Client):
+    """What the SDK calls when the agent wants something. ``permission`` is how its user answers."""
+
+    def __init__(self, permission: Answer = ALLOW) -> None:
+        self.permission = permission
+        self.screens: defaultdict[str, Screen] = defaultdict(Screen)
+        self.updates: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.questions: list[Question] = []
+        self.terminals: dict[str, Terminal] = {}
+        self._changed = asyncio.Event()
+
+    async def until(self, seen: Callable[[], Any]) -> None:
+        """Wait until something is true of what this editor has seen."""
+        async with asyncio.timeout(PATIENCE):
+            while not seen():
+                self._changed.clear()
+                await self._changed.wait()
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        plain = _plain(update)
+        self.updates[session_id].append(plain)
+        self.screens[session_id].show(plain)
+        self._changed.set()
+
+    async def request_permission(
+        self, session_id: str, tool_call: Any, options: list[Any], **_: Any
+    ) -> Any:
+        question = {
+            "sessionId": session_id,
+            "toolCall": _plain(tool_call),
+            "options": [_plain(option) for option in options],
+        }
+        self.questions.append(question)
+        self._changed.set()
+        return await self.permission(question)
+
+    # --- files ---------------------------------------------------------------------------------
+
+    async def read_text_file(
+        self,
+        session_id: str,
+        path: str,
+        line: int | None = None,
+        limit: int | None = None,
+        **_: Any,
+    ) -> schema.ReadTextFileResponse:
+        try:
+            lines = (await anyio.Path(path).read_text()).splitlines(keepends=True)
+        except FileNotFoundError:
+            raise acp.RequestError.resource_not_found(path) from None
+        start = max((line or 1) - 1, 0)
+        end = None if limit is None else start + limit
+        return schema.ReadTextFileResponse(content="".join(lines[start:end]))
+
+    async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> None:
+        await anyio.Path(path).write_text(content)
+
+    # --- terminals -----------------------------------------------------------------------------
+
+    async def create_terminal(
+        self,
+        session_id: str,
+        command: str,
+        args: list[str] | None = None,
+        env: list[Any] | None = None,
+        cwd: str | None = None,
+        output_byte_limit: int | None = None,
+        **_: Any,
+    ) -> schema.CreateTerminalResponse:
+        process = await asyncio.create_subprocess_exec(
+            command,
+            *(args or []),
+            cwd=cwd,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        terminal = Terminal(process)
+        terminal.reading = asyncio.create_task(terminal.read())
+        id = f"term-{len(self.terminals) + 1}"
+        self.terminals[id] = terminal
+        return schema.CreateTerminalResponse(terminal_id=id)
+
+    async def terminal_output(
+        self, session_id: str, terminal_id: str, **_: Any
+    ) -> schema.TerminalOutputResponse:
+        terminal = self._terminal(terminal_id)
+        return schema.TerminalOutputResponse(
+            output=terminal.output.decode(errors="replace"),
+            truncated=False,
+            exit_status=terminal.status,
+        )
+
+    async def wait_for_terminal_exit(
+        self, session_id: str, terminal_id: str, **_: Any
+    ) -> schema.WaitForTerminalExitResponse:
+        code = await self._terminal(terminal_id).process.wait()
+        return schema.WaitForTerminalExitResponse(exit_code=abs(code))
+
+    async def kill_terminal(self, session_id: str, terminal_id: str, **_: Any) -> None:
+        terminal = self._terminal(terminal_id)
+        if terminal.process.returncode is None:
+            terminal.process.kill()
+
+    async def release_terminal(self, session_id: str, terminal_id: str, **_: Any) -> None:
+        await self._terminal(terminal_id).end()
+        del self.terminals[terminal_id]
+
+    def _terminal(self, id: str) -> Terminal:
+        if id not in self.terminals:
+            raise acp.RequestError.invalid_params({"details": f"there is no terminal {id}"})
+        return self.terminals[id]
+
+    async def close(self) -> None:
+        """Close the window. Raises ``AssertionError`` if the agent left terminals behind."""
+        left = list(self.terminals)
+        for terminal in self.terminals.values():
+            await terminal.end()
+        assert not left, f"the agent never released {left}"
+
+    # --- forms and extensions ------------------------------------------------------------------
+
+    async def create_elicitation(
+        self, message: str, mode: Any, **_: Any
+    ) -> schema.CancelElicitationResponse:
+        return schema.CancelElicitationResponse(action="cancel")
+
+    async def complete_elicitation(self, elicitation_id: str, **_: Any) -> None:
+        return
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        raise acp.RequestError.method_not_found(method)
+
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+        return
+
+    def on_connect(self, conn: acp.Agent) -> None:
+        return
+
+
+def _plain(model: Any) -> dict[str, Any]:
+    value: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return value
+
+
+EVERYTHING = schema.ClientCapabilities(
+    fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True),
+    terminal=True,
+)
+NOTHING = schema.ClientCapabilities()
+
+
+@dataclass
+class Window:
+    """An editor connected to a running agent: what a person can do there."""
+
+    agent: Agent
+    editor: Editor
+    connection: ClientSideConnection
+    hello: schema.InitializeResponse
+
+    async def new(self, cwd: Path | None = None) -> str:
+        """Open a session; returns its id."""
+        response = await self.connection.new_session(cwd=str(cwd or self.agent.work))
+        return response.session_id
+
+    async def load(self, session: str) -> Screen:
+        """Load a session; returns what was replayed."""
+        self.editor.screens.pop(session, None)
+        await self.connection.load_session(cwd=str(self.agent.work), session_id=session)
+        return self.editor.screens[session]
+
+    async def prompt(self, session: str, *lines: str) -> str:
+        """Send a prompt and wait for its stop reason. Raises ``acp.RequestError``."""
+        blocks: list[Any] = [acp.text_block("\n".join(lines))]
+        self.editor.screens[session].typed([_plain(block) for block in blocks])
+        async with asyncio.timeout(PATIENCE):
+            response = await self.connection.prompt(session_id=session, prompt=blocks)
+        return response.stop_reason
+
+    def start(self, session: str, *lines: str) -> asyncio.Task[str]:
+        """Send a prompt and do not wait."""
+        return asyncio.create_task(self.prompt(session, *lines))
+
+    async def delete(self, session: str) -> None:
+        """Delete a session. This SDK has the method's models, but no call for it."""
+        await request_model_from_dict(
+            self.connection._conn,
+            AGENT_METHODS["session_delete"],
+            schema.DeleteSessionRequest(session_id=session),
+            schema.DeleteSessionResponse,
+        )
+
+    def screen(self, session: str) -> Screen:
+        """What this editor shows of a session."""
+        return self.editor.screens[session]
+
+    async def sees(self, session: str, text: str) -> Screen:
+        """Wait until this text is on the screen: said by the agent, or printed by a call."""
+        screen = self.screen(session)
+        await self.editor.until(
+            lambda: any(text in shown for shown in [screen.text(), *screen.printed()])
+        )
+        return screen
+
+
+@asynccontextmanager
+async def open_window(
+    agent: Agent,
+    editor: Editor | None = None,
+    offers: schema.ClientCapabilities = EVERYTHING,
+    *,
+    leaves: int = 0,
+) -> AsyncIterator[Window]:
+    """Start the agent as an editor does, and close it by the end of its stdin.
+
+    The agent must leave by itself, with the status ``leaves``.
+    """
+    editor = editor or Editor()
+    command, *arguments = agent.command()
+    async with acp.spawn_agent_process(
+        editor,
+        command,
+        *arguments,
+        env=agent.env,
+        cwd=agent.root,
+        transport_kwargs={"shutdown_timeout": PATIENCE},
+        use_unstable_protocol=True,
+    ) as (connection, process):
+        hello = await connection.initialize(
+            protocol_version=acp.PROTOCOL_VERSION,
+            client_capabilities=offers,
+            client_info=schema.Implementation(name="window", version="1"),
+        )
+        yield Window(agent, editor, connection, hello)
+    await editor.close()
+    assert process.returncode == leaves
