@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -35,7 +35,7 @@ class ConfigError(Exception):
 class Retry(BaseModel):
     """How failed model calls are repeated. Times are in seconds."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     attempts: int = Field(default=3, ge=0, description="repetitions after the first failure")
     base: float = Field(default=1.0, ge=0, description="wait before the first repetition")
@@ -47,7 +47,7 @@ class Retry(BaseModel):
 class Settings(BaseModel):
     """Everything that can be set. The names are those of the TOML files."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     model: str = Field("demo:demo", description="`provider:name` of the model")
     max_output: int | None = Field(None, gt=0, description="tokens of one answer at most")
@@ -70,12 +70,30 @@ class Settings(BaseModel):
 
 
 @dataclass(frozen=True)
+class Layer:
+    """Settings from one source; ``name`` says where a key of it is, for a person."""
+
+    tree: Mapping[str, Any]
+    name: Callable[[Sequence[str]], str]
+
+    def knows(self, keys: Sequence[str]) -> bool:
+        """Whether it says anything at ``keys``."""
+        here: Any = self.tree
+        for key in keys:
+            if not isinstance(here, Mapping) or key not in here:
+                return False
+            here = here[key]
+        return True
+
+
+@dataclass(frozen=True)
 class Config:
     """The sources, read once; ``for_cwd`` adds a project's file."""
 
     user: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     flags: Mapping[str, Any] = field(default_factory=dict)
+    user_path: Path = Path("settings.toml")
 
     @classmethod
     def load(
@@ -84,19 +102,25 @@ class Config:
         """Read the user's file and the environment. Raises ``ConfigError``."""
         env = os.environ if env is None else env
         path = user_file(env)
-        config = cls(_read(path), _from_environment(env), dict(flags or {}))
+        config = cls(_read(path), _from_environment(env), dict(flags or {}), path)
         config.for_cwd(None)
         return config
 
     def for_cwd(self, cwd: Path | None) -> Settings:
         """The settings of a session in ``cwd``. Raises ``ConfigError``."""
+        layers = (
+            Layer(self.user, _in_file(self.user_path)),
+            Layer(_project(cwd), _in_file((cwd or Path()) / PROJECT_FILE)),
+            Layer(self.environment, _variable),
+            Layer(self.flags, lambda keys: f"flag {'.'.join(keys)}"),
+        )
         tree: dict[str, Any] = {}
-        for layer in (self.user, _project(cwd), self.environment, self.flags):
-            tree = _merge(tree, layer)
+        for layer in layers:
+            tree = _merge(tree, layer.tree)
         try:
             return Settings.model_validate(tree)
         except ValidationError as failure:
-            raise ConfigError(_explain(failure)) from None
+            raise ConfigError(_explain(failure, layers)) from None
 
 
 def user_file(env: Mapping[str, str]) -> Path:
@@ -119,7 +143,7 @@ def data_dir(settings: Settings) -> Path:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError) as failure:
@@ -141,7 +165,7 @@ def _project(cwd: Path | None) -> dict[str, Any]:
 def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
     """``ACP_HARNESS_RETRY__ATTEMPTS=0`` sets ``attempts`` in the table ``retry``."""
     tree: dict[str, Any] = {}
-    for name, value in env.items():
+    for name, value in sorted(env.items(), key=lambda pair: pair[0].lower()):
         key = name.removeprefix(PREFIX)
         if key == name or key in NOT_SETTINGS or not value:
             continue
@@ -149,6 +173,10 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
         here = tree
         for table in tables:
             here = here.setdefault(table, {})
+            if not isinstance(here, dict):
+                raise ConfigError(
+                    f"{name}: {table} is set to a value already; unset one of the two"
+                )
         here[last] = value
     return tree
 
@@ -162,11 +190,28 @@ def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
-def _explain(failure: ValidationError) -> str:
+def _explain(failure: ValidationError, layers: Sequence[Layer]) -> str:
     lines = []
     for error in failure.errors(include_url=False, include_context=False, include_input=False):
-        where = ".".join(str(part) for part in error["loc"])
+        keys = tuple(str(part) for part in error["loc"])
         hint = f"; known are {', '.join(Settings.model_fields)}"
-        unknown = error["type"] == "extra_forbidden" and len(error["loc"]) == 1
-        lines.append(f"setting {where}: {error['msg'].lower()}{hint if unknown else ''}")
+        unknown = error["type"] == "extra_forbidden" and len(keys) == 1
+        lines.append(f"{_where(keys, layers)}: {error['msg'].lower()}{hint if unknown else ''}")
     return "; ".join(lines)
+
+
+def _where(keys: Sequence[str], layers: Sequence[Layer]) -> str:
+    """Where a setting was made: the highest layer that knows the most of its keys."""
+    for depth in range(len(keys), 0, -1):
+        for layer in reversed(layers):
+            if layer.knows(keys[:depth]):
+                return layer.name(keys)
+    return f"setting {'.'.join(keys)}"
+
+
+def _in_file(path: Path) -> Callable[[Sequence[str]], str]:
+    return lambda keys: f"{path}: {'.'.join(keys)}"
+
+
+def _variable(keys: Sequence[str]) -> str:
+    return PREFIX + "__".join(keys).upper()

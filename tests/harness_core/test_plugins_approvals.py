@@ -11,7 +11,7 @@ from harness_core.facts import ApprovalAsked, ApprovalDecided, ApprovalRule, Dec
 from harness_core.model.scripted import asked, said
 from harness_core.tools.pipeline import APPROVE, PRE_EXECUTE, Approval, ApprovalRequest, Verdict
 from harness_core.tools.pipeline import Call as ToolRun
-from tests.harness_core.kit import VIRTUAL, Doing, World, adopt, call, echo, refuse, world
+from tests.harness_core.kit import VIRTUAL, Doing, World, call, echo, refuse, world
 
 pytestmark = pytest.mark.anyio
 
