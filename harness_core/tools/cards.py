@@ -89,10 +89,15 @@ def code(text: str, budget: int = CARD_BYTES) -> Text:
     return Text(fenced(clipped(text, budget)))
 
 
-def code_blocks(content: tuple[ResultBlock, ...]) -> tuple[ResultBlock, ...]:
-    """Text results as code blocks that fit a card together."""
-    texts = [block.text for block in content if isinstance(block, Text) and block.text]
-    return tuple(code(text, CARD_BYTES // len(texts)) for text in texts)
+def texts(content: tuple[ResultBlock, ...]) -> tuple[Text, ...]:
+    """The texts of a result, cut so that they fit a card together."""
+    found = [block.text for block in content if isinstance(block, Text) and block.text]
+    return tuple(Text(clipped(text, CARD_BYTES // len(found))) for text in found)
+
+
+def code_blocks(content: tuple[ResultBlock, ...]) -> tuple[Text, ...]:
+    """The same as code blocks."""
+    return tuple(Text(fenced(block.text)) for block in texts(content))
 
 
 def _longest_run(code: str) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import TypeAlias
 
 from harness_core.content import Json
 from harness_core.tools.cards import CARD_BYTES, clipped, cost
@@ -18,7 +19,10 @@ CONTEXT = 3
 """Unchanged lines shown around a changed passage."""
 
 COMPARED = 2000
-"""Lines up to which changed passages are told apart; beyond, they are one."""
+"""Lines of which a diff is made; it takes quadratic time. More changed lines are one passage."""
+
+Range: TypeAlias = tuple[int, int, int, int]
+"""Lines that changed: start and end before, start and end after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +79,46 @@ def _within(passages: list[Passage], budget: int) -> list[dict[str, Json]]:
 
 def _passages(old: str, new: str) -> Iterator[Passage]:
     """The changed passages of a text, with some context, in order."""
+    before, after = split(old), split(new)
+    for i, i_end, j, j_end in _joined(_changed(before, after)):
+        a = before[max(0, i - CONTEXT) : i_end + CONTEXT]
+        b = after[max(0, j - CONTEXT) : j_end + CONTEXT]
+        yield Passage(j + 1, "".join(a), "".join(b))
+
+
+def _joined(changed: Iterable[Range]) -> Iterator[Range]:
+    """Changed ranges, those joined whose context would touch."""
+    last: Range | None = None
+    for range_ in changed:
+        if last and range_[0] - last[1] <= 2 * CONTEXT:
+            last = (last[0], range_[1], last[2], range_[3])
+            continue
+        if last:
+            yield last
+        last = range_
+    if last:
+        yield last
+
+
+def _changed(before: list[str], after: list[str]) -> Iterator[Range]:
+    """Where lines differ: line by line if that explains it, else as a diff would say."""
+    start, end = _common(before, after)
+    a, b = before[start : len(before) - end], after[start : len(after) - end]
+    different = [at for at, (x, y) in enumerate(zip(a, b, strict=False)) if x != y]
+    if len(a) == len(b) and len(different) * 2 <= len(a):
+        found = [(at, at + 1, at, at + 1) for at in different]
+    elif max(len(a), len(b)) > COMPARED:
+        found = [(0, len(a), 0, len(b))]
+    else:
+        found = _diff(a, b)
+    return ((start + i, start + i_end, start + j, start + j_end) for i, i_end, j, j_end in found)
+
+
+def _diff(a: list[str], b: list[str]) -> list[Range]:
     from difflib import SequenceMatcher
 
-    before, after = split(old), split(new)
-    start, end = _common(before, after)
-    first = max(0, start - CONTEXT)
-    tail = max(0, end - CONTEXT)
-    a, b = before[first : len(before) - tail], after[first : len(after) - tail]
-    if max(len(a), len(b)) > COMPARED:
-        yield Passage(start + 1, "".join(a), "".join(b))
-        return
-    for group in SequenceMatcher(None, a, b).get_grouped_opcodes(CONTEXT):
-        lead = group[0][4] - group[0][3] if group[0][0] == "equal" else 0
-        i, j = group[-1][2], group[-1][4]
-        yield Passage(
-            first + group[0][3] + lead + 1,
-            "".join(a[group[0][1] : i]),
-            "".join(b[group[0][3] : j]),
-        )
+    codes = SequenceMatcher(None, a, b).get_opcodes()
+    return [code[1:] for code in codes if code[0] != "equal"]
 
 
 def _common(before: list[str], after: list[str]) -> tuple[int, int]:

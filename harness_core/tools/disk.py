@@ -6,7 +6,6 @@ Knows nothing of roots or of what a session has read: ``Files`` asks first, then
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Callable
@@ -86,7 +85,7 @@ def replace(path: Path, data: bytes) -> None:
     if old and not os.access(old, os.W_OK):
         raise PermissionError(f"{target} is read-only")
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    draft = target.with_name(f".{os.urandom(8).hex()}.tmp")
     try:
         with open(draft, "xb") as file:
             if old:

@@ -10,6 +10,7 @@ from annotated_types import MaxLen, MinLen
 
 from harness_core.content import Json
 from harness_core.facts import PlanEntry, PlanWrite
+from harness_core.tools import cards
 from harness_core.tools.tool import (
     Arguments,
     Card,
@@ -62,4 +63,4 @@ class Plan(Tool[PlanArguments]):
         return Card(title="Update the plan", kind=self.kind)
 
     def present_result(self, arguments: Mapping[str, Json], outcome: Outcome, cwd: str) -> Card:
-        return Card(content=outcome.content if outcome.error else ())
+        return Card(content=cards.texts(outcome.content) if outcome.error else ())

@@ -12,9 +12,8 @@ import contextlib
 import os
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
@@ -33,7 +32,7 @@ STUBBORN = 2.0
 
 async def start(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Child:
     """Start a child in ``cwd`` with exactly the environment ``env``. Raises ``OSError``."""
-    mark = uuid.uuid4().hex
+    mark = os.urandom(16).hex()
     ours, theirs = os.pipe()
     try:
         process = await anyio.open_process(
@@ -157,9 +156,9 @@ else:
         """A process as ``/proc`` shows it; ``start`` tells apart two that had the same number."""
 
         pid: int
-        parent: int
-        session: int
         start: int
+        parent: int = field(compare=False)
+        session: int = field(compare=False)
 
     class Family:
         """A child and its descendants: its session, and on Linux also those that left it."""
@@ -189,9 +188,10 @@ else:
             self._signal(signal.SIGKILL, strays)
 
         def _signal(self, number: int, strays: bool) -> None:
+            members = self._members(strays)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._leader, number)
-            for entry in self._members(strays):
+            for entry in members:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(entry.pid, number)
 
@@ -223,7 +223,7 @@ else:
             except OSError:
                 continue
             if state not in (b"Z", b"X"):
-                yield Entry(int(name), int(numbers[0]), int(numbers[2]), int(numbers[18]))
+                yield Entry(int(name), int(numbers[18]), int(numbers[0]), int(numbers[2]))
 
     def _environment(pid: int) -> bytes:
         try:

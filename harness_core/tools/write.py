@@ -66,7 +66,7 @@ class Write(Tool[WriteArguments]):
 
     def present_result(self, arguments: Mapping[str, Json], outcome: Outcome, cwd: str) -> Card:
         if outcome.error:
-            return Card(content=outcome.content)
+            return Card(content=cards.texts(outcome.content))
         path = cards.absolute(cards.string(arguments, "path"), cwd)
         line = first_line(outcome.meta)
         return Card(locations=(Location(path, line),), diffs=diffs(path, outcome.meta))
