@@ -105,7 +105,7 @@ class Index:
     def _discard(self, failure: sqlite3.Error) -> None:
         """A damaged database is made anew; one that is only busy is tried again."""
         self._disconnect()
-        if not _is_busy(failure):
+        if not _is_busy(failure) and self._path != _MEMORY:
             log.info("%s is made again: %s", self._path, failure)
             for suffix in ("", "-wal", "-shm", "-journal"):
                 with suppress(OSError):
