@@ -10,7 +10,8 @@ from conformance.dialogue import A2C, Dialogue, Message, Role, dig
 from conformance.frames import Level
 from conformance.lint.rule import Broken, broken, rule
 
-ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\")
+ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\|\$\{(cwd\d*|home)\}")
+"""How a path begins that depends on nothing; portable transcripts begin with a placeholder."""
 FILE_CALLS = ("fs/read_text_file", "fs/write_text_file")
 
 

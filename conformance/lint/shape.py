@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from conformance.dialogue import A2C, Dialogue, Message, Role
-from conformance.frames import Level
+from conformance.dialogue import A2C, C2A, Dialogue, Message, Role
+from conformance.frames import Direction, Level
 from conformance.lint.rule import BOTH, Broken, broken, rule
 from conformance.schema import Generation, unknown_keys, validate_frame
 
@@ -19,6 +19,20 @@ MEANT = {"oldText", "exitCode", "signal"}
 @rule("schema.valid", Level.MUST, "every message obeys the schema", "V1-RPC-01", versions=BOTH)
 def valid(dialogue: Dialogue) -> Iterator[Broken]:
     for message in _objects(dialogue):
+        for problem in _problems(message, dialogue, Generation.NOVEMBER_UNSTABLE):
+            yield broken(problem, message)
+
+
+@rule(
+    "client.schema",
+    Level.MUST,
+    "every message of the client obeys the schema",
+    "V1-RPC-01",
+    actor="client",
+    versions=BOTH,
+)
+def client_schema(dialogue: Dialogue) -> Iterator[Broken]:
+    for message in _objects(dialogue, C2A):
         for problem in _problems(message, dialogue, Generation.NOVEMBER_UNSTABLE):
             yield broken(problem, message)
 
@@ -96,12 +110,12 @@ def _errors(dialogue: Dialogue) -> Iterator[tuple[Message, dict[str, Any]]]:
             yield message, error
 
 
-def _objects(dialogue: Dialogue) -> Iterator[Message]:
-    return (message for message in dialogue.sent(A2C) if isinstance(message.value, dict))
+def _objects(dialogue: Dialogue, direction: Direction = A2C) -> Iterator[Message]:
+    return (message for message in dialogue.sent(direction) if isinstance(message.value, dict))
 
 
 def _problems(message: Message, dialogue: Dialogue, generation: Generation) -> list[str]:
     method = message.method if message.role is Role.ANSWER else None
     return validate_frame(
-        message.value, A2C, method, generation=generation, version=dialogue.version
+        message.value, message.direction, method, generation=generation, version=dialogue.version
     )

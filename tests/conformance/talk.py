@@ -132,7 +132,7 @@ def full_talk() -> list[Frame]:
     talk.tool("s1", "t1")
     talk.terminal("s1", "term-1", 100)
     talk.use("fs-1", "fs/read_text_file", {"content": "x"}, sessionId="s1", path="/work/a", line=1)
-    talk.use("fs-2", "fs/write_text_file", None, sessionId="s1", path="/work/a", content="y")
+    talk.use("fs-2", "fs/write_text_file", {}, sessionId="s1", path="/work/a", content="y")
     talk.update("s1", "tool_call", toolCallId="t2", title="Ask", kind="edit")
     chosen = {"outcome": {"outcome": "selected", "optionId": "yes"}}
     tool = {"toolCallId": "t2"}

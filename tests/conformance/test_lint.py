@@ -164,6 +164,11 @@ def _(talk: Talk) -> None:
     talk.done(prompt)
 
 
+@breaks("client.schema")
+def _(talk: Talk) -> None:
+    talk.tell("session/cancel", session="s1")
+
+
 @breaks("client.answer-once")
 def _(talk: Talk) -> None:
     prompt = talk.prompt()
@@ -600,7 +605,8 @@ def test_a_second_version_is_judged_by_the_rules_it_shares() -> None:
     info = {"name": "x", "version": "1"}
     talk.call("initialize", {"protocolVersion": 2, "info": info}, protocolVersion=2, info=info)
     talk.call("session/new", {"sessionId": "s1"}, cwd="/work")
-    talk.call("session/prompt", {"messageId": "m"}, sessionId="s1", prompt=[])
+    text = [{"type": "text", "text": "hello"}]
+    talk.call("session/prompt", {"messageId": "m"}, sessionId="s1", prompt=text)
     talk.update("s1", "state_update", state="running")
     talk.update("s1", "agent_message_chunk", messageId="m2", content={"type": "text", "text": "x"})
     talk.update("s1", "state_update", state="idle", stopReason="end_turn")
