@@ -155,8 +155,9 @@ class Failure:
 
     ``code`` is one of ``auth``, ``rate-limit``, ``overloaded``, ``timeout``, ``transport``, ``cut``
     (the stream ended without its finish marker), ``empty``, ``context-overflow``, ``bad-request``,
-    ``server``, ``internal``. ``message`` is one sentence without secrets. ``status`` is the HTTP
-    status, ``retry_after`` seconds that the provider asks to wait.
+    ``server``, ``setup`` (not usable as configured), ``internal``. ``message`` is one sentence
+    without secrets. ``status`` is the HTTP status, ``retry_after`` seconds that the provider asks
+    to wait.
     """
 
     code: str
