@@ -6,22 +6,26 @@ Works for tools that are gone as well: what nobody can present any more gets a p
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from acp_server.content import block_of
+from acp_server.content import LONGEST_DATA, shown
+from acp_server.limits import Budget, cut
 from harness_core.facts import ToolReturned
 from harness_core.tools.tool import Card as Presented
-from harness_core.tools.tool import Outcome, Tool
+from harness_core.tools.tool import Diff, Location, Outcome, Tool
 
 log = logging.getLogger(__name__)
 
-LONGEST_FIELD = 4_000
-"""Characters of one string inside ``rawInput`` (V1-TOOL-10)."""
+TITLE, LOCATIONS, CONTENT = 1_000, 5_000, 26_000
+"""Bytes of the parts of one card."""
 
-LONGEST_TEXT = 24_000
-"""Characters of all text and diffs of one card."""
+ITEM = 80
+"""Bytes around one item of content."""
+
+RAW_INPUT = 12_000
+"""Bytes of a call's arguments (V1-TOOL-10)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +42,12 @@ class Card:
 def card_of_call(tool: Tool[Any] | None, name: str, arguments: Mapping[str, Any], cwd: str) -> Card:
     """The card of a call. Never fails: a model may have sent anything as arguments."""
     if tool is None:
-        return Card(name, "other", [], [], False)
+        return _plain(name, "other")
     try:
         return _translate(tool.present_call(arguments, cwd))
     except Exception:
         log.debug("tool %s cannot present %r", name, arguments, exc_info=True)
-        return Card(name, tool.kind, [], [], False)
+        return _plain(name, tool.kind)
 
 
 def card_of_result(
@@ -60,40 +64,42 @@ def card_of_result(
         return _translate(Presented(content=fact.content))
 
 
+def _plain(name: str, kind: str) -> Card:
+    return Card(cut(name, TITLE), kind, [], [], False)
+
+
+def raw_input(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call, as far as there is room for them."""
+    found: dict[str, Any] = Budget(RAW_INPUT).windowed(arguments)
+    return found
+
+
+def content_item(block: dict[str, Any]) -> dict[str, Any]:
+    """A content block as an item of a card's content."""
+    return {"type": "content", "content": block}
+
+
 def _translate(card: Presented) -> Card:
-    left = LONGEST_TEXT
-    content: list[dict[str, Any]] = []
-    for diff in card.diffs:
-        new, old = cut(diff.new, left), None if diff.old is None else cut(diff.old, left)
-        left = max(0, left - len(new) - len(old or ""))
-        item = {"type": "diff", "path": diff.path, "newText": new}
-        content.append(item if old is None else {**item, "oldText": old})
+    room, data = Budget(CONTENT), Budget(LONGEST_DATA)
+    content = [_diff(diff, room) for diff in card.diffs if room.take(diff.path)]
     for block in card.content:
-        wire = block_of(block)
-        if wire["type"] == "text":
-            wire["text"] = cut(wire["text"], left)
-            left = max(0, left - len(wire["text"]))
-        content.append({"type": "content", "content": wire})
-    locations = [
+        if room.left > 0:
+            room.left -= ITEM
+            content.append(content_item(shown(block, room, data)))
+    title, locations = cut(card.title or "", TITLE), _locations(card.locations, Budget(LOCATIONS))
+    return Card(title, card.kind or "", locations, content, card.terminal)
+
+
+def _diff(diff: Diff, room: Budget) -> dict[str, Any]:
+    room.left -= ITEM
+    item = {"type": "diff", "path": diff.path, "newText": room.cut(diff.new)}
+    return item if diff.old is None else {**item, "oldText": room.cut(diff.old)}
+
+
+def _locations(places: Sequence[Location], room: Budget) -> list[dict[str, Any]]:
+    """Those there is room for: a path that is cut would be another one."""
+    found = (
         {"path": place.path} if place.line is None else {"path": place.path, "line": place.line}
-        for place in card.locations
-    ]
-    return Card(card.title or "", card.kind or "", locations, content, card.terminal)
-
-
-def cut(text: str, longest: int) -> str:
-    """``text`` with at most ``longest`` characters and a mark where it was cut."""
-    if len(text) <= longest:
-        return text
-    return f"{text[:longest]}… ({len(text) - longest} more characters)"
-
-
-def windowed(value: Any) -> Any:
-    """JSON with every long string cut and every null member left out."""
-    if isinstance(value, str):
-        return cut(value, LONGEST_FIELD)
-    if isinstance(value, list):
-        return [windowed(item) for item in value[:100]]
-    if isinstance(value, Mapping):
-        return {key: windowed(item) for key, item in value.items() if item is not None}
-    return value
+        for place in places
+    )
+    return [place for place in found if room.take(place)]

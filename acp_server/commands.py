@@ -6,6 +6,7 @@ was typed; the model is told beside it what it means. Anything else goes to the 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,12 +58,12 @@ def announced() -> dict[str, Any]:
 def explanation(message: UserMessage) -> UserMessage | None:
     """What a command in ``message`` means, as context for the model; ``None`` if it is none."""
     first = message.content[0] if message.content else None
-    if not (isinstance(first, Text) and first.text.startswith("/")) or message.source != "prompt":
+    if not isinstance(first, Text) or message.source != "prompt":
         return None
-    name, *_ = first.text[1:].split(maxsplit=1) or [""]
+    called = re.match(r"/(\S+)", first.text)
     for command in COMMANDS:
-        if command.name == name:
-            text = f"The user gave the command /{name}, which means: {command.prompt}"
+        if called and called[1] == command.name:
+            text = f"The user gave the command /{command.name}, which means: {command.prompt}"
             return UserMessage(f"{message.id}-command", (Text(text),), source="context")
     return None
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from acp_server.framing import INVALID_PARAMS
+from acp_server.limits import Budget, cut
 from acp_server.rpc import RpcError
 from acp_server.wire.v1 import (
     BlobResource,
@@ -25,6 +27,31 @@ from harness_core.content import (
     Text,
     UserBlock,
 )
+
+LONGEST_RESOURCE = 20_000
+"""Bytes of an embedded text that are shown."""
+
+LONGEST_DATA = 900_000
+"""Bytes of inline data that one message carries: some clients drop lines above 1 MiB."""
+
+
+def shown(block: ResultBlock, room: Budget, data: Budget) -> dict[str, Any]:
+    """A block as an ACP content block, or a note in its place if there is no room for it.
+
+    Text is cut to ``room``; inline data, which cannot be cut, has a ``data`` budget of its own.
+    """
+    match block:
+        case Text(text=text):
+            return block_of(Text(room.cut(text)))
+        case Resource(text=str(text)):
+            block = replace(block, text=cut(text, LONGEST_RESOURCE))
+        case Image() | Audio() | Resource():
+            room = data
+    wire = block_of(block)
+    if room.take(wire):
+        return wire
+    name = wire.get("name") or wire.get("mimeType") or wire["type"]
+    return block_of(Text(f"({cut(name, 200)}: too large to be shown here)"))
 
 
 def block_of(block: ResultBlock) -> dict[str, Any]:

@@ -191,7 +191,7 @@ _SEPARATORS = (
 )
 
 
-def encode(message: Mapping[str, Any]) -> bytes:
+def encode(message: Any) -> bytes:
     """One line, ended by its line feed, that no reader can cut in two.
 
     Some clients end lines at U+2028, U+2029 and U+0085 as well, so these leave escaped. They can

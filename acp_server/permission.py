@@ -9,7 +9,8 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from acp_server.cards import card_of_call, windowed
+from acp_server.cards import card_of_call, raw_input
+from acp_server.limits import cut
 from acp_server.rpc import ConnectionLost, PeerError
 from harness_core.bus import Next
 from harness_core.facts import Decision
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from acp_server.sessions import AcpSession
 
 log = logging.getLogger(__name__)
+
+LABEL = 500
+"""Bytes of what an "always" covers."""
 
 DECISIONS: Mapping[str, Decision] = {
     "allow": "allow-once",
@@ -57,7 +61,7 @@ def question(request: ApprovalRequest) -> dict[str, Any]:
         "title": card.title,
         "kind": card.kind,
         "status": "pending",
-        "rawInput": windowed(call.arguments),
+        "rawInput": raw_input(call.arguments),
     }
     if card.locations:
         tool_call["locations"] = card.locations
@@ -68,7 +72,7 @@ def question(request: ApprovalRequest) -> dict[str, Any]:
 
 def options(label: str) -> list[dict[str, str]]:
     """What may be answered. An "always" says what it covers."""
-    always = f"Allow {label} for this session" if label else "Allow for this session"
+    always = f"Allow {cut(label, LABEL)} for this session" if label else "Allow for this session"
     return [
         {"optionId": "allow", "name": "Allow", "kind": "allow_once"},
         {"optionId": "allow-always", "name": always, "kind": "allow_always"},

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import orjson
 
 from acp_server.cards import TITLE, Card, card_of_call, card_of_result, content_item, raw_input
-from acp_server.content import LONGEST_DATA, LONGEST_RESOURCE, block_of, shown
+from acp_server.content import LONGEST_DATA, LONGEST_RESOURCE, shown
 from acp_server.limits import Budget, cut
 from acp_server.outbox import LONGEST_TEXT, mergeable
 from acp_server.terminal import Terminal
@@ -31,6 +31,7 @@ from harness_core.facts import (
     AssistantChunk,
     AssistantSaid,
     LlmRetry,
+    PlanEntry,
     PlanWrite,
     Reason,
     RequestHeader,
@@ -51,6 +52,9 @@ Update: TypeAlias = dict[str, Any]
 Lookup: TypeAlias = Callable[[str], Tool[Any] | None]
 
 DISCARDED = "\n\n*The connection to the model broke; the answer starts again.*\n\n"
+PLAN = 40_000
+"""Bytes of all lines of a plan; every update has all of them (V1-PLAN-02)."""
+
 INTERRUPTED = "*The agent was stopped here, before it had finished.*"
 
 
@@ -102,7 +106,8 @@ def project(event: SessionEvent, state: State) -> Sequence[Update]:
         case ToolReturned() as fact:
             return [_returned(fact, state)]
         case PlanWrite(entries=entries):
-            return [{"sessionUpdate": "plan", "entries": [_entry(entry) for entry in entries]}]
+            share = PLAN // max(1, len(entries))
+            return [{"sessionUpdate": "plan", "entries": [_entry(e, share) for e in entries]}]
         case SessionTitle(title=title):
             return [_info(title, event.time)]
         case RequestHeader(context_window=window):
@@ -291,9 +296,9 @@ def _arguments(text: str) -> Mapping[str, Any]:
 # --- the rest ----------------------------------------------------------------------------------
 
 
-def _entry(entry: Any) -> dict[str, str]:
+def _entry(entry: PlanEntry, share: int) -> dict[str, str]:
     status = "completed" if entry.status == "cancelled" else entry.status
-    return {"content": entry.content, "priority": entry.priority, "status": status}
+    return {"content": cut(entry.content, share), "priority": entry.priority, "status": status}
 
 
 def timestamp(time: int) -> str:

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 from acp_server.capabilities import AUTH_METHODS
 from acp_server.framing import AUTH_REQUIRED, INTERNAL_ERROR
+from acp_server.limits import cut
 from acp_server.rpc import RpcError
 from harness_core.facts import Reason, TurnEnd, TurnStart
 from harness_core.session import SessionEvent
@@ -48,11 +49,16 @@ class Outcome:
 CANCELLED = Outcome("cancelled")
 
 
+SENTENCE, DETAILS = 500, 8_000
+"""Bytes of an error's message, and of the details in its data."""
+
+
 def error_of(reason: Reason) -> RpcError:
     """A failed turn as a JSON-RPC error with structured data and no traceback (V1-STOP-06)."""
+    text = reason.message or "the turn was interrupted"
     data: dict[str, object] = {
         "reason": reason.code or reason.kind,
-        "details": reason.message or "the turn was interrupted",
+        "details": cut(text, DETAILS),
     }
     if reason.status is not None:
         data["status"] = reason.status
@@ -61,7 +67,7 @@ def error_of(reason: Reason) -> RpcError:
     if reason.code == "auth":
         data["authMethods"] = AUTH_METHODS
     code = AUTH_REQUIRED if reason.code == "auth" else INTERNAL_ERROR
-    return RpcError(code, reason.message or "the turn was interrupted", data)
+    return RpcError(code, cut(" ".join(text.split()), SENTENCE), data)
 
 
 class Settlement:

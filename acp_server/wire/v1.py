@@ -203,7 +203,10 @@ def validate(model: type[M], params: Mapping[str, Any]) -> M:
 
 
 def _explain(failure: ValidationError) -> str:
-    error = failure.errors(include_url=False, include_context=False, include_input=False)[0]
+    """The first problem in a sentence, which repeats nothing of what was sent (V1-RPC-08)."""
+    error = failure.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in error["loc"])
     problem = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "union_tag_invalid":
+        problem = "{discriminator} must be one of {expected_tags}".format(**error["ctx"])
     return f"invalid params: {where}: {problem}"
