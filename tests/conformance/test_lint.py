@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -524,6 +525,14 @@ def test_every_rule_says_what_it_is_about() -> None:
         assert rule.title
         assert rule.refs
         assert isinstance(rule.level, Level)
+
+
+def test_the_documentation_lists_every_rule() -> None:
+    page = Path(__file__).parents[2] / "docs" / "conformance" / "rules.md"
+    rows = [line for line in page.read_text("utf-8").splitlines() if line.startswith("| `")]
+    assert {tuple(row.split(" | ")[:2]) for row in rows} == {
+        (f"| `{rule.id}`", str(rule.level)) for rule in RULES.values()
+    }
 
 
 def test_a_recommendation_says_so() -> None:
