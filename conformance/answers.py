@@ -106,14 +106,14 @@ class Files:
 class Terminals:
     """The editor's terminals: real processes, and a memory of what was created and released."""
 
-    def __init__(self, *, failing: Sequence[str] = (), silent: Sequence[str] = ()) -> None:
+    def __init__(self, *, failing: Sequence[str] = ()) -> None:
         self.created: list[str] = []
         self.released: list[str] = []
         self.used_after_release: list[str] = []
+        self.watched = 0
+        """How often the agent looked at a terminal: waited for it or read its output."""
         self._failing = frozenset(failing)
         """Methods answered with an error, like ``terminal/wait_for_exit``."""
-        self._silent = frozenset(silent)
-        """Methods never answered."""
         self._running: dict[str, _Terminal] = {}
 
     def answers(self) -> dict[str, Answerer]:
@@ -135,9 +135,7 @@ class Terminals:
             await terminal.end()
 
     def _guarded(self, name: str, method: Any) -> Answerer:
-        if name in self._failing:
-            return failing()
-        return never if name in self._silent else method
+        return failing() if name in self._failing else method
 
     async def _create(self, request: AgentRequest) -> Any:
         name = f"terminal-{len(self.created) + 1}"
@@ -146,11 +144,13 @@ class Terminals:
         return {"terminalId": name}
 
     async def _output(self, request: AgentRequest) -> Any:
+        self.watched += 1
         terminal = self._find(request)
         answer: dict[str, Any] = {"output": terminal.text(), "truncated": False}
         return {**answer, "exitStatus": terminal.status()} if terminal.exited else answer
 
     async def _wait(self, request: AgentRequest) -> Any:
+        self.watched += 1
         terminal = self._find(request)
         await terminal.finished()
         return terminal.status()

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from conformance.checks import CATALOGUE, Check
@@ -54,7 +54,7 @@ async def run_checks(
     ``OSError`` if the command cannot be started.
     """
     checks = CATALOGUE.select(ids, levels)
-    make = _Maker(tuple(command), dict(env or {}), timeout)
+    make = Maker(tuple(command), dict(env or {}), timeout)
     profile = await make.profile(model)
     rules = GlobalRules()
     slots = asyncio.Semaphore(max(1, jobs))
@@ -62,7 +62,7 @@ async def run_checks(
 
     async def one(check: Check) -> CheckResult:
         async with slots:
-            result = await _run(check, make, profile, rules)
+            result = await run_check(check, make.context(profile), rules)
         tell(result)
         return result
 
@@ -74,17 +74,19 @@ async def run_checks(
 
 
 @dataclass(frozen=True, slots=True)
-class _Maker:
-    """Makes a context for each check."""
+class Maker:
+    """Makes a context for each check, and the profile they share."""
 
     command: tuple[str, ...]
-    env: dict[str, str]
-    timeout: float
+    env: dict[str, str] = field(default_factory=dict)
+    timeout: float = 10.0
 
     def context(self, profile: Profile) -> Context:
+        """The world of one check, not yet entered."""
         return Context(self.command, env=self.env, timeout=self.timeout, profile=profile)
 
-    async def profile(self, model: bool) -> Profile:
+    async def profile(self, model: bool = True) -> Profile:
+        """Find out what the agent is like. Raises ``OSError`` if it cannot be started."""
         async with (
             self.context(Profile(exits_on_eof=False)) as context,
             context.agent(end=False) as editor,
@@ -140,11 +142,11 @@ def thinned(frames: Sequence[Frame]) -> list[Frame]:
     return [frame for n, frame in enumerate(frames) if n not in dropped]
 
 
-async def _run(check: Check, make: _Maker, profile: Profile, rules: GlobalRules) -> CheckResult:
-    if reason := profile.unmet(check.needs):
+async def run_check(check: Check, context: Context, rules: GlobalRules) -> CheckResult:
+    """Try one check in a context made for it; its conversations are shown to ``rules``."""
+    if reason := context.profile.unmet(check.needs):
         return _result(check, Status.SKIPPED, 0.0, reason=reason)
     started = time.monotonic()
-    context = make.context(profile)
     async with context:
         status, findings, reason = await _verdict(check, context)
     for editor in context.editors:
@@ -175,8 +177,8 @@ async def _verdict(check: Check, context: Context) -> tuple[Status, tuple[Findin
         return Status.DIED, (Finding(check.id, str(died)),), ""
     except TimeoutError:
         return Status.HUNG, (Finding(check.id, f"the check took more than {limit:g} s"),), ""
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        message = f"the check could not make sense of what the agent sent: {error!r}"
+    except (LookupError, TypeError, ValueError, AttributeError, OSError) as error:
+        message = f"the check could not make sense of what the agent did: {error!r}"
         return Status.FAILED, (Finding(check.id, message),), ""
     return Status.PASSED, (), ""
 

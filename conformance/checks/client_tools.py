@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conformance.answers import Files, Terminals
+from conformance.answers import Files, Terminals, never
 from conformance.checks.catalogue import check
 from conformance.checks.context import Context
-from conformance.checks.editor import Session, tool
+from conformance.checks.editor import Session, Turn, tool
 from conformance.checks.steps import require_stop
 from conformance.checks.verdict import NotApplicable, require
-from conformance.client import Client
+from conformance.client import AgentRequest, Client
 from conformance.frames import Level
 
 TERMINAL = {"terminal": True}
@@ -122,14 +122,40 @@ async def released_after_cancel(ctx: Context) -> None:
         Terminals() as terminals,
         ctx.session(terminals.answers(), capabilities=TERMINAL) as session,
     ):
-        await session.prompt(tool("shell", command="echo hello"))
-        await _all_released(ctx, session, terminals)
+        await _uses_terminals(ctx, session, terminals)
+        watched = terminals.watched
         turn = await session.start(tool("shell", command="sleep 600"))
-        await session.editor.until(lambda: len(terminals.created) > 1, "use of a terminal")
+        await session.editor.until(lambda: terminals.watched > watched, "wait for the command")
         await session.cancel()
         await turn.sent.wait()
         require_stop(turn, "cancelled", "end_turn")
         await _all_released(ctx, session, terminals)
+
+
+@check(
+    "TERM-02.late",
+    "terminals are released that come after the cancel",
+    Level.MUST,
+    "V1-TERM-02",
+    "model posix",
+)
+async def released_late(ctx: Context) -> None:
+    """Cancel while ``terminal/create`` is still unanswered; then answer it.
+
+    The agent releases the terminal, though its turn is over.
+    """
+    async with (
+        Terminals() as terminals,
+        ctx.session(terminals.answers(), capabilities=TERMINAL) as session,
+    ):
+        await _uses_terminals(ctx, session, terminals)
+        request, turn = await _unanswered_create(session)
+        await session.cancel()
+        session.editor.answers |= terminals.answers()
+        await session.editor.answer(request)
+        await turn.sent.wait()
+        await _all_released(ctx, session, terminals)
+    require_stop(turn, "cancelled")
 
 
 @check(
@@ -155,19 +181,34 @@ async def released_after_error(ctx: Context) -> None:
 async def silent_client(ctx: Context) -> None:
     """The client never answers ``terminal/create``; cancel. The prompt is answered cancelled."""
     async with (
-        Terminals(silent=("terminal/create",)) as terminals,
+        Terminals() as terminals,
         ctx.session(terminals.answers(), capabilities=TERMINAL) as session,
     ):
-        turn = await session.start(tool("shell", command="echo hello"))
-        await session.editor.until(
-            lambda: session.editor.asked("terminal/create") or turn.sent.response,
-            "use of a terminal",
-        )
-        if not session.editor.asked("terminal/create"):
-            raise NotApplicable("the agent does not use the client's terminals")
+        await _uses_terminals(ctx, session, terminals)
+        _request, turn = await _unanswered_create(session)
         await session.cancel()
         await turn.sent.wait()
     require_stop(turn, "cancelled")
+
+
+async def _uses_terminals(ctx: Context, session: Session, terminals: Terminals) -> None:
+    """Run a short command; ``NotApplicable`` if it does not run in a terminal of the client."""
+    await session.prompt(tool("shell", command="echo hello"))
+    await _all_released(ctx, session, terminals)
+
+
+async def _unanswered_create(session: Session) -> tuple[AgentRequest, Turn]:
+    """A turn that waits for the answer to its ``terminal/create``."""
+    editor = session.editor
+    editor.answers["terminal/create"] = never
+    known = len(editor.requests)
+    turn = await session.start(tool("shell", command="sleep 600"))
+
+    def look() -> AgentRequest | None:
+        new = (r for r in editor.requests[known:] if r.method == "terminal/create")
+        return next(new, None)
+
+    return await editor.until(look, "request for a terminal"), turn
 
 
 async def _all_released(ctx: Context, session: Session, terminals: Terminals) -> None:

@@ -69,7 +69,7 @@ async def python_sdk(ctx: Context) -> None:
     from conformance.checks.sdk import Unusable, converse
 
     try:
-        stop, text = await converse(ctx.command, ctx.environment(), ctx.cwd, ctx.timeout)
+        stop, text = await converse(ctx)
     except TimeoutError:
         raise Hung(f"the SDK's client was not answered within {ctx.timeout:g} s") from None
     except Unusable as problem:

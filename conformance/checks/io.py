@@ -22,6 +22,8 @@ LARGE = 20 * MIB
 OVERSIZE = 128 * MIB
 NOISE_LINES = 2000
 STREAMED = 5000
+BETWEEN_BYTES = 0.002
+"""Seconds between single bytes, so that the agent reads them one by one."""
 
 
 def initialize_line(id: int = 0) -> bytes:
@@ -166,12 +168,12 @@ async def oversize_line(ctx: Context) -> None:
 @check("IO-08.split", "a request in one-byte writes", Level.MUST, "V1-IO-02")
 async def split_writes(ctx: Context) -> None:
     """Write a request byte by byte. It is handled once it is complete."""
-    async with ctx.agent() as editor:
-        sent = editor.expect("initialize", 0)
-        for byte in initialize_line():
+    async with ctx.connection() as editor:
+        sent = editor.expect("_x/y", "split")
+        for byte in encode_line({**envelope("_x/y", {}), "id": "split"}):
             await editor.send_raw(bytes([byte]))
-            await asyncio.sleep(0)
-        await sent.result()
+            await asyncio.sleep(BETWEEN_BYTES)
+        await sent.wait()
 
 
 @check("IO-08.joined", "three requests in one write", Level.MUST, "V1-IO-02")
@@ -249,6 +251,7 @@ async def stdout_is_closed(ctx: Context) -> None:
     """
     async with ctx.connection(end=False) as editor:
         editor.process.close_stdout()
+        await ctx.eventually(lambda: editor.process.ended, "end of the agent's stdout")
         for _ in range(3):
             await editor.start("_conformance.invalid/write", {})
         await exits(editor)

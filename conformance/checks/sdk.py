@@ -6,13 +6,13 @@ Imported only by the check that needs it: the SDK is optional and slow to import
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import acp
 from acp import schema
 from acp.exceptions import RequestError
+
+from conformance.checks.context import Context
 
 
 class Unusable(Exception):
@@ -37,22 +37,17 @@ class Reader:
         return schema.RequestPermissionResponse(outcome=outcome)
 
 
-async def converse(
-    command: Sequence[str], env: Mapping[str, str], cwd: Path, timeout: float
-) -> tuple[str, str]:
+async def converse(ctx: Context) -> tuple[str, str]:
     """The stop reason and the text of one prompt. Raises ``TimeoutError`` and ``Unusable``."""
     reader: Any = Reader()
-    program, *arguments = command
+    program, *arguments = ctx.command
+    process = acp.spawn_agent_process(
+        reader, program, *arguments, env=ctx.environment(), cwd=ctx.start
+    )
     try:
-        async with (
-            asyncio.timeout(timeout),
-            acp.spawn_agent_process(reader, program, *arguments, env=dict(env), cwd=cwd) as (
-                agent,
-                _process,
-            ),
-        ):
+        async with asyncio.timeout(ctx.timeout), process as (agent, _process):
             await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
-            session = await agent.new_session(cwd=str(cwd), mcp_servers=[])
+            session = await agent.new_session(cwd=str(ctx.cwd), mcp_servers=[])
             prompt: list[Any] = [acp.text_block("@begin\n@say from the sdk")]
             response = await agent.prompt(prompt=prompt, session_id=session.session_id)
     except RequestError as error:
