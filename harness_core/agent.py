@@ -254,7 +254,7 @@ class Agent:
         reason = Reason("aborted", cause="disposed")
         try:
             with turn.scope, contain_leaks():
-                reason = await self.loop.run(turn)
+                reason = _require_reason(await self.loop.run(turn))
         except Exception as failure:
             log.exception("turn %s of session %s failed", turn.number, self.session.id)
             reason = self._unexpected(failure)
@@ -343,6 +343,12 @@ class Agent:
             self._idle = anyio.Event()
         self.bus.emit(INBOX_INSERTED, InboxChange(self, message))
         self._wake.set()
+
+
+def _require_reason(reason: object) -> Reason:
+    if not isinstance(reason, Reason):
+        raise TypeError(f"the loop returned {type(reason).__name__}, not why the turn ends")
+    return reason
 
 
 def _message_ids(session: Session) -> Iterator[str]:

@@ -12,10 +12,12 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
+from weakref import WeakValueDictionary
 
 import anyio
 import anyio.to_thread
@@ -99,7 +101,7 @@ class Harness:
             Prompt(),
         )
         self._tasks: TaskGroup | None = None
-        self._opening = anyio.Lock()
+        self._locks: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
         self.bus.on(AGENT_DISPOSED, self._forget)
         for plugin in plugins:
             plugin(self)
@@ -121,16 +123,19 @@ class Harness:
         kind: type[BaseException] | None,
         failure: BaseException | None,
         trace: TracebackType | None,
-    ) -> bool | None:
+    ) -> None:
         assert self._tasks is not None
-        with anyio.CancelScope(shield=True):
-            async with anyio.create_task_group() as group:
-                for agent in list(self.agents.values()):
-                    group.start_soon(self.dispose, agent)
-            await self.runtime.aclose()
-        self.bus.scope.close()
-        self.journal.close()
-        return await self._tasks.__aexit__(kind, failure, trace)
+        tasks, self._tasks = self._tasks, None
+        async with AsyncExitStack() as last:
+            # All drivers have ended by then; what failed was the caller's and goes on as it is.
+            last.push_async_callback(tasks.__aexit__, None, None, None)
+            last.callback(self.journal.close)
+            last.callback(self.bus.scope.close)
+            with anyio.CancelScope(shield=True):
+                async with anyio.create_task_group() as group:
+                    for agent in list(self.agents.values()):
+                        group.start_soon(self.dispose, agent)
+                await self.runtime.aclose()
 
     # --- sessions ------------------------------------------------------------------------------
 
@@ -144,18 +149,17 @@ class Harness:
     async def resume(self, id: str, roots: Sequence[Path] = ()) -> Agent:
         """Continue a stored session; one that is live already is returned as it is.
 
-        An interrupted turn is closed first. Raises ``JournalError``, ``FactError`` or
-        ``ConfigError``.
+        One that is ending is continued when it has ended. An interrupted turn is closed first.
+        Raises ``JournalError``, ``FactError`` or ``ConfigError``.
         """
-        async with self._opening:
-            if id in self.agents:
-                return self.agents[id]
+        async with self._lock(id):
+            agent = self.agents.get(id)
+            if agent is not None and not agent.closing:
+                return agent
+            if agent is not None:
+                await agent.dispose()
             stored, log = await anyio.to_thread.run_sync(self.journal.open, id)
-            try:
-                return self._bring_up(stored.header, log, stored.events, roots)
-            except BaseException:
-                log.close()
-                raise
+            return self._bring_up(stored.header, log, stored.events, roots)
 
     async def fork(
         self, id: str, cwd: str | Path, roots: Sequence[Path] = (), at: int | None = None
@@ -179,8 +183,22 @@ class Harness:
         roots: Sequence[Path],
         kind: Literal["resume", "fork"] = "resume",
     ) -> Agent:
+        try:
+            return self._wake_up(header, log, events, roots, kind)
+        except BaseException:
+            log.close()
+            raise
+
+    def _wake_up(
+        self,
+        header: SessionHeader,
+        log: Log,
+        events: Sequence[SessionEvent],
+        roots: Sequence[Path],
+        kind: Literal["resume", "fork"],
+    ) -> Agent:
         if self._tasks is None:
-            raise RuntimeError("use the harness as an async context manager")
+            raise RuntimeError("the harness is not running: use it as an async context manager")
         settings = self.config.for_cwd(Path(header.cwd))
         session = Session(header, log, self.bus, events)
         if events:
@@ -227,10 +245,15 @@ class Harness:
 
     async def delete(self, id: str) -> bool:
         """End a session if it is live, and remove it; whether there was one."""
-        agent = self.agents.get(id)
-        if agent is not None:
-            await self.dispose(agent)
-        return await anyio.to_thread.run_sync(self.journal.delete, id)
+        async with self._lock(id):
+            agent = self.agents.get(id)
+            if agent is not None:
+                await self.dispose(agent)
+            return await anyio.to_thread.run_sync(self.journal.delete, id)
+
+    def _lock(self, id: str) -> anyio.Lock:
+        """Held by whoever opens or deletes that session."""
+        return self._locks.setdefault(id, anyio.Lock())
 
 
 def _builtin(settings: Settings) -> Iterable[Tool[Any]]:

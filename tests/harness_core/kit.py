@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -187,6 +187,11 @@ class Doing(Tool[Words]):
         return output
 
 
+def bound() -> AbstractContextManager[object]:
+    """A limit for what waits: generous, and no time at all on the virtual clock."""
+    return anyio.fail_after(LONG if isinstance(asyncio.get_running_loop(), VirtualLoop) else 30)
+
+
 async def echo(arguments: Words, _: ToolContext) -> ToolOutput:
     """A body that returns its word."""
     return ToolOutput.text(arguments.word * arguments.count)
@@ -301,7 +306,7 @@ class World:
 
     async def idle(self) -> None:
         """Wait until nothing runs and nothing is queued, in bounded time."""
-        with anyio.fail_after(LONG):
+        with bound():
             await self.agent.when_idle()
 
     @property
@@ -331,15 +336,17 @@ class World:
         """The text of a call's result."""
         return "".join(b.text for b in self.result(call_id).content if isinstance(b, Text))
 
-    async def until_logged(self, kind: type[Fact]) -> None:
-        """Wait until the log has a fact of that type, in bounded time."""
+    async def until_logged(self, kind: type[Fact], times: int = 1) -> None:
+        """Wait until the log has so many facts of that type, in bounded time."""
         logged = anyio.Event()
-        if self.all(kind):
-            return
-        stop = self.agent.bus.on(
-            SESSION_EVENT, lambda event: logged.set() if isinstance(event.fact, kind) else None
-        )
-        with anyio.fail_after(LONG):
+
+        def look(_: object = None) -> None:
+            if len(self.all(kind)) >= times:
+                logged.set()
+
+        stop = self.agent.bus.on(SESSION_EVENT, look)
+        look()
+        with bound():
             await logged.wait()
         stop()
 

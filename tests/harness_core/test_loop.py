@@ -494,6 +494,20 @@ async def test_another_loop_may_stand_in() -> None:
         assert w.types == ["turn/start", "turn/end"]
 
 
+@pytest.mark.parametrize("outcome", [None, "completed", RuntimeError()])
+async def test_a_loop_that_breaks_its_promise_still_leaves_a_closed_turn(outcome: object) -> None:
+    class Broken:
+        async def run(self, turn: object) -> object:
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+    async with world(loop=Broken()) as w:  # type: ignore[arg-type]
+        for _ in range(2):
+            assert (await w.turn()).kind == "error"
+        assert repair(w.agent.session.events) == []
+
+
 async def test_a_plugin_hears_what_every_agent_does() -> None:
     heard: list[str] = []
 
