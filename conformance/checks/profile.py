@@ -7,9 +7,10 @@ The needs a check may state:
 ``session``          sessions can be created (after logging in, if that works unattended)
 ``model``            prompts reach the scripted model
 ``tool:KIND``        the agent offers its model such a tool (read, write, edit, shell, plan, ask);
-                     ``tool:any`` is read or shell
+                     ``any`` is read or shell
 ``permission``       some tool of the agent asks the user before it runs
-``modes``, ``config`` sessions have modes, or configuration options
+``modes``            sessions have modes
+``config``           sessions have configuration options
 ``login``            the agent offers a login of type ``agent``
 ``posix``            the check uses POSIX shells or signals
 """

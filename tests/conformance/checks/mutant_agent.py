@@ -74,7 +74,8 @@ class Agent:
             raise Failure(INVALID_REQUEST, "Initialize first")
         match method:
             case "initialize":
-                await asyncio.sleep(0.05 if broken("INIT-06") else 0)
+                if broken("INIT-06"):
+                    await asyncio.sleep(0.05)
                 return self.initialize(params)
             case "authenticate":
                 return await self.authenticate(params)
