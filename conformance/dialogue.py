@@ -276,16 +276,29 @@ NAMING = {"session/load", "session/resume"}
 def _sessions(messages: Iterable[Message]) -> dict[str, Session]:
     sessions: dict[str, Session] = {}
     for message in messages:
-        opened = dig(message.result, "sessionId") if message.method in OPENING else None
-        named = opened if message.role is Role.ANSWER else message.session
-        if isinstance(named, str) and (message.direction is C2A or opened):
-            session = sessions.setdefault(named, Session(named))
-            _note(session, message)
+        for name in _named(message):
+            _note(sessions.setdefault(name, Session(name)), message)
     return sessions
+
+
+def _named(message: Message) -> list[str]:
+    """The sessions a message makes known: the client names them, the agent opens or lists them."""
+    if message.role is not Role.ANSWER:
+        return [message.session] if message.direction is C2A and message.session else []
+    if message.method in OPENING:
+        names = [dig(message.result, "sessionId")]
+    elif message.method == "session/list":
+        listed = dig(message.result, "sessions")
+        names = [dig(item, "sessionId") for item in listed] if isinstance(listed, list) else []
+    else:
+        names = []
+    return [name for name in names if isinstance(name, str)]
 
 
 def _note(session: Session, message: Message) -> None:
     session.announced = min(session.announced, message.index)
+    if message.role is Role.ANSWER:
+        return
     match message.method:
         case "session/prompt":
             session.prompts.append(Span(message))

@@ -22,6 +22,7 @@ from conformance.frames import Direction, Frame
 from conformance.lines import LineCutter
 from conformance.normalise import Conversation, is_floating
 from conformance.placeholders import expand, text_hider
+from conformance.process import group_options, kill_group
 from conformance.script import NOT_RECORDED, Reply, Script, Step, missing, translate
 from conformance.transcript import Entry, Event
 
@@ -33,9 +34,9 @@ GRACE = 2.0
 
 @asynccontextmanager
 async def agent(command: Sequence[str], env: Mapping[str, str] | None) -> AsyncIterator[Process]:
-    """The agent's process, certainly ended at the end. Its stderr is ours."""
+    """The agent's process, ended with all its group at the end. Its stderr is ours."""
     merged = {**os.environ, **(env or {})}
-    process = await anyio.open_process(list(command), stderr=None, env=merged)
+    process = await anyio.open_process(list(command), stderr=None, env=merged, **group_options())
     try:
         yield process
     finally:
@@ -44,11 +45,11 @@ async def agent(command: Sequence[str], env: Mapping[str, str] | None) -> AsyncI
 
 
 async def _end(process: Process) -> None:
-    for stop in (process.terminate, process.kill):
-        if process.returncode is None:
-            stop()
-            with anyio.move_on_after(GRACE):
-                await process.wait()
+    if process.returncode is None:
+        process.terminate()
+        with anyio.move_on_after(GRACE):
+            await process.wait()
+    kill_group(process.pid)
     await process.aclose()
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 Kind = Literal["Request", "Notification", "Response"]
 Schema = dict[str, Any]
 
+Question = tuple[str, Direction, str | None, str]
+"""What was asked, the direction, the method answered, and the shape of the message."""
+REMEMBERED = 10_000
 KINDS: tuple[Kind, ...] = ("Request", "Notification", "Response")
 
 
@@ -49,8 +52,7 @@ class Library:
 
     def __init__(self, defs: Schema) -> None:
         self.defs = defs
-        self.sound: set[tuple[str, Direction, str | None, str]] = set()
-        """Shapes of messages found to be in order, by question."""
+        self._sound: set[Question] = set()
         self._compiled: dict[str, Validator] = {}
 
     def definition(self, method: str, kind: Kind, direction: Direction) -> str | None:
@@ -70,6 +72,16 @@ class Library:
     def holds(self, schema: Schema, value: Any) -> bool:
         """Whether ``value`` satisfies ``schema``, a piece of one of our definitions."""
         return bool(self._base.evolve(schema=schema).is_valid(value))
+
+    def is_sound(self, question: Question) -> bool:
+        """Whether this question was asked before and nothing was wrong."""
+        return question in self._sound
+
+    def note_sound(self, question: Question) -> None:
+        """Remember that nothing was wrong; forgets all when there is too much to remember."""
+        if len(self._sound) >= REMEMBERED:
+            self._sound.clear()
+        self._sound.add(question)
 
     @cached_property
     def _base(self) -> Validator:

@@ -42,11 +42,11 @@ def validate_frame(
     """
     library = load(generation, version)
     key = ("valid", direction, request_method, shape(message))
-    if key in library.sound:
+    if library.is_sound(key):
         return []
     problems = list(_problems(message, direction, request_method, library))
     if not problems:
-        library.sound.add(key)
+        library.note_sound(key)
     return problems
 
 
@@ -65,11 +65,11 @@ def unknown_keys(
     """
     library = load(generation, version)
     key = ("keys", direction, request_method, shape(message))
-    if key in library.sound:
+    if library.is_sound(key):
         return []
     found = _surplus(message, direction, request_method, library)
     if not found:
-        library.sound.add(key)
+        library.note_sound(key)
     return found
 
 

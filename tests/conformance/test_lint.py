@@ -583,6 +583,13 @@ def test_whatever_the_client_cancels_with_may_end_a_turn_as_cancelled(method: st
     assert judged(talk.frames) == []
 
 
+def test_a_listed_session_is_a_known_one() -> None:
+    talk = Talk().start()
+    talk.call("session/list", {"sessions": [{"sessionId": "old", "cwd": "/work"}]})
+    talk.update("old", "session_info_update", title="Renamed")
+    assert judged(talk.frames) == []
+
+
 def test_open_ends_are_no_finding_when_the_client_left() -> None:
     talk = Talk().start(**EVERYTHING)
     talk.prompt()

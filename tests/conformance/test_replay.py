@@ -7,6 +7,9 @@ matches has normalised all of them.
 from __future__ import annotations
 
 import json
+import os
+import sys
+import time
 from pathlib import Path
 
 import anyio
@@ -14,6 +17,7 @@ import pytest
 
 from conformance.frames import Direction, Frame
 from conformance.placeholders import placeholders, portable
+from conformance.process import alive
 from conformance.replay import Replay, replay, update
 from conformance.transcript import Event, Header, Transcript, TranscriptError, parse, render
 from tests.conformance.editor import TOY, converse
@@ -94,6 +98,29 @@ def test_an_agent_that_does_not_end_hangs(workspace: Path) -> None:
     result = play(converse(workspace, "say hello"), "--stay", timeout=1.0)
     assert result.hung is not None
     assert "does not end" in result.hung
+
+
+@pytest.mark.skipif(os.name == "nt", reason="processes are told apart by POSIX signals")
+def test_a_hanging_agent_and_its_children_are_gone_afterwards(
+    workspace: Path, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    child = "import time; time.sleep(600)"
+    code = (
+        "import os, subprocess, sys, time;"
+        f"p = subprocess.Popen([sys.executable, '-c', {child!r}]);"
+        f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{p.pid}}'); time.sleep(600)"
+    )
+
+    async def run() -> Replay:
+        recording = converse(workspace, "say hello")
+        return await replay(recording, [sys.executable, "-c", code], timeout=3)
+
+    assert anyio.run(run).hung
+    deadline = time.monotonic() + 20
+    while any(alive(int(pid)) for pid in pids.read_text().split()):
+        assert time.monotonic() < deadline, "a process outlived its replay"
+        time.sleep(0.01)
 
 
 def test_an_agent_that_dies_is_a_result(workspace: Path) -> None:
