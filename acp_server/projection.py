@@ -52,10 +52,10 @@ Update: TypeAlias = dict[str, Any]
 Lookup: TypeAlias = Callable[[str], Tool[Any] | None]
 
 DISCARDED = "\n\n*The connection to the model broke; the answer starts again.*\n\n"
+INTERRUPTED = "*The agent was stopped here, before it had finished.*"
+
 PLAN = 40_000
 """Bytes of all lines of a plan; every update has all of them (V1-PLAN-02)."""
-
-INTERRUPTED = "*The agent was stopped here, before it had finished.*"
 
 
 @dataclass(slots=True)
@@ -77,6 +77,7 @@ class State:
     streamed: bool = False
     """Whether the open attempt has shown text or reasoning."""
     attempt: int = 1
+    """The number of the open attempt."""
     calls: dict[str, CallState] = field(default_factory=dict)
     """The calls without a final status."""
 
@@ -97,10 +98,7 @@ def project(event: SessionEvent, state: State) -> Sequence[Update]:
         case ToolCalled() as fact:
             return [_called(fact, state)]
         case ToolArguments(call_id=id, arguments=text) if id in state.calls:
-            call = state.calls[id]
-            call.arguments = _arguments(text)
-            card = card_of_call(state.tool(call.name), call.name, call.arguments, state.cwd)
-            return [_update(id, card)]
+            return [_rewritten(id, state.calls[id], _arguments(text), state)]
         case ToolStarted(call_id=id) if id in state.calls:
             return [_status(id, "in_progress")]
         case ToolReturned() as fact:
@@ -140,13 +138,13 @@ def _chunk(fact: AssistantChunk, chunk: Chunk, state: State) -> Sequence[Update]
     if isinstance(chunk, TextDelta):
         if not chunk.text:
             return ()
-        state.streamed, state.attempt = True, fact.attempt
+        state.streamed = True
         id = message_id(fact.turn, fact.step, fact.attempt)
         return _texts("agent_message_chunk", chunk.text, id)
     if isinstance(chunk, ReasoningDelta):
         if not chunk.text:
             return ()
-        state.streamed, state.attempt = True, fact.attempt
+        state.streamed = True
         id = message_id(fact.turn, fact.step, fact.attempt, "thought")
         return _texts("agent_thought_chunk", chunk.text, id)
     if isinstance(chunk, ToolCallDelta) and chunk.name and chunk.id not in state.calls:
@@ -172,7 +170,7 @@ def _unstreamed(fact: AssistantSaid, state: State) -> Sequence[Update]:
     text = "" if state.streamed else fact.message.text
     if not text:
         return ()
-    return _texts("agent_message_chunk", text, message_id(fact.turn, fact.step, 1))
+    return _texts("agent_message_chunk", text, message_id(fact.turn, fact.step, state.attempt))
 
 
 def _usage(usage: Usage | None, state: State) -> Sequence[Update]:
@@ -187,9 +185,9 @@ def _discarded(fact: LlmRetry, state: State) -> Sequence[Update]:
     """Mark what was shown of a failed attempt; the next one is a new message."""
     updates = list(_close_calls(state))
     if state.streamed:
-        id = message_id(fact.turn, fact.step, state.attempt)
+        id = message_id(fact.turn, fact.step, fact.attempt)
         updates += _texts("agent_message_chunk", DISCARDED, id)
-    state.streamed = False
+    state.streamed, state.attempt = False, fact.attempt + 1
     return updates
 
 
@@ -232,6 +230,13 @@ def _called(fact: ToolCalled, state: State) -> Update:
         update["status"] = "pending"
     update["rawInput"] = raw_input(arguments)
     return update
+
+
+def _rewritten(id: str, call: CallState, arguments: Mapping[str, Any], state: State) -> Update:
+    """What will really run, not what was asked for."""
+    call.arguments = arguments
+    card = card_of_call(state.tool(call.name), call.name, arguments, state.cwd)
+    return {**_update(id, card), "rawInput": raw_input(arguments)}
 
 
 def _update(id: str, card: Card) -> Update:
