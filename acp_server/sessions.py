@@ -56,7 +56,7 @@ class AcpSession:
         return self.agent.session.id
 
     def _fresh_state(self) -> State:
-        return State(str(self.agent.cwd), self.agent.runtime.tools.get)
+        return State(str(self.agent.cwd), self.agent.tools.get)
 
     # --- to the client -------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from harness_core.facts import Cause, Fact, Reason, StepEnd, TurnEnd, TurnStart,
 from harness_core.history import NEVER_STARTED, close_calls
 from harness_core.inbox import Inbox
 from harness_core.session import Session
+from harness_core.tools.registry import ToolRegistry
 
 if TYPE_CHECKING:
     from harness_core.config import Settings
@@ -125,6 +126,8 @@ class Agent:
         self.bus: Bus = session.bus
         self.cwd = Path(session.header.cwd)
         self.roots = (self.cwd, *roots)
+        self.tools = ToolRegistry(self.bus, runtime.tools)
+        """The tools of all agents, and this one's own."""
         self.inbox = Inbox(_message_ids(session))
         self.turn: Turn | None = None
         self.status: Status = "idle"

@@ -97,7 +97,7 @@ class Harness:
         self.runtime = Runtime(
             resolve or self._resolver(os.environ if env is None else env),
             registry,
-            Pipeline(registry),
+            Pipeline(),
             Prompt(),
         )
         self._tasks: TaskGroup | None = None

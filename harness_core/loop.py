@@ -201,7 +201,9 @@ class Step:
         header = RequestHeader(config, model.info.context_window)
         if header != state.header:
             self.session.append(header)
-        context = RequestContext(await runtime.prompt.assemble(self.agent), runtime.tools.specs())
+        context = RequestContext(
+            await runtime.prompt.assemble(self.agent), self.agent.tools.specs()
+        )
         if context != state.context:
             self.session.append(context)
         state.catch_up()

@@ -106,21 +106,20 @@ RESULT = Emit[ToolReturned]("tools/result", "A result was committed.")
 class Pipeline:
     """Runs the calls of a step. ``grace`` is how many seconds a body may take to end."""
 
-    def __init__(self, tools: ToolRegistry, *, parallel: int = 8, grace: float = 5.0) -> None:
-        self.tools = tools
+    def __init__(self, *, parallel: int = 8, grace: float = 5.0) -> None:
         self.parallel = parallel
         self.grace = grace
 
     async def run(self, agent: Agent, calls: Sequence[ToolCalled]) -> None:
         """Run ``calls``; their results are in the log, in order, when it returns."""
-        for group in self._groups(calls):
+        for group in self._groups(agent.tools, calls):
             await self._run_group(agent, group)
 
-    def _groups(self, calls: Sequence[ToolCalled]) -> list[list[ToolCalled]]:
+    def _groups(self, tools: ToolRegistry, calls: Sequence[ToolCalled]) -> list[list[ToolCalled]]:
         groups: list[list[ToolCalled]] = []
         together = False
         for call in calls:
-            tool = self.tools.get(call.name)
+            tool = tools.get(call.name)
             harmless = tool is None or tool.effect == "reads"
             if harmless and together and len(groups[-1]) < self.parallel:
                 groups[-1].append(call)
@@ -195,9 +194,9 @@ class Pipeline:
             return replace(executed, output=ToolOutput.text(text, is_error=True), error="failed")
 
     async def _execute(self, agent: Agent, called: ToolCalled) -> ToolOutput:
-        tool = self.tools.get(called.name)
+        tool = agent.tools.get(called.name)
         if tool is None:
-            known = ", ".join(spec.name for spec in self.tools.specs())
+            known = ", ".join(spec.name for spec in agent.tools.specs())
             raise ToolError(f"there is no tool {called.name!r}; use {known}", code="unknown-tool")
         given = _parse(called.arguments)
         arguments = tool.schema.validate(called.arguments)

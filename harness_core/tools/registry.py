@@ -29,10 +29,14 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class ToolRegistry:
-    """Tools by name. Iterates in the order of registration, which is the order the model sees."""
+    """Tools by name. Iterates in the order of registration, which is the order the model sees.
 
-    def __init__(self, bus: Bus) -> None:
+    With a ``parent``, its tools come first; a session has its own ones beside those of all.
+    """
+
+    def __init__(self, bus: Bus, parent: ToolRegistry | None = None) -> None:
         self._bus = bus
+        self._parent = parent
         self._tools: dict[str, Tool[Any]] = {}
 
     def register(self, tool: Tool[Any]) -> Disposer:
@@ -44,9 +48,9 @@ class ToolRegistry:
             raise ValueError(
                 f"tool name {tool.name!r}: use 1 to 64 letters, digits, underscores and hyphens"
             )
-        if tool.name in self._tools:
+        if (there := self.get(tool.name)) is not None:
             raise ValueError(
-                f"a tool named {tool.name!r} is registered already ({self._tools[tool.name]!r}): "
+                f"a tool named {tool.name!r} is registered already ({there!r}): "
                 "take that one away first, or choose another name"
             )
         self._tools[tool.name] = tool
@@ -61,17 +65,18 @@ class ToolRegistry:
 
     def get(self, name: str) -> Tool[Any] | None:
         """The tool of that name, if there is one."""
-        return self._tools.get(name)
+        tool = self._tools.get(name)
+        return self._parent.get(name) if tool is None and self._parent else tool
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """All tools as the model is told about them, in a stable order."""
         return tuple(tool.spec() for tool in self)
 
     def __iter__(self) -> Iterator[Tool[Any]]:
-        return iter(tuple(self._tools.values()))
+        return iter((*(self._parent or ()), *self._tools.values()))
 
     def __len__(self) -> int:
-        return len(self._tools)
+        return len(self._parent or ()) + len(self._tools)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._tools
+        return isinstance(name, str) and self.get(name) is not None
