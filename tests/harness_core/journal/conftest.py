@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -27,6 +28,9 @@ from harness_core.session import Log, SessionEvent, SessionHeader, encode
 
 BEGAN = 1_730_000_000_000
 """When sessions of the tests begin, in epoch milliseconds."""
+
+PATIENCE = 180.0
+"""Seconds after which a program that was started is killed, so that no test waits for ever."""
 
 Put = Callable[..., list[SessionEvent]]
 Run = Callable[..., subprocess.Popen[str]]
@@ -98,7 +102,7 @@ def put(turn: tuple[Fact, ...], append: Append) -> Put:
 @pytest.fixture
 def run(root: Path) -> Iterator[Run]:
     """Run a program over the same root in another process, with ``journal`` and ``say`` at hand."""
-    processes: list[subprocess.Popen[str]] = []
+    processes: list[tuple[subprocess.Popen[str], threading.Timer]] = []
     prelude = f"""
 import sys
 from harness_core.facts import *
@@ -123,10 +127,14 @@ def title(id, seq):
             stdout=subprocess.PIPE,
             text=True,
         )
-        processes.append(process)
+        watchdog = threading.Timer(PATIENCE, process.kill)
+        watchdog.daemon = True
+        watchdog.start()
+        processes.append((process, watchdog))
         return process
 
     yield run
-    for process in processes:
+    for process, watchdog in processes:
+        watchdog.cancel()
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=PATIENCE)
