@@ -29,9 +29,8 @@ from harness_core.model.arguments import sendable
 from harness_core.model.http import HttpModel
 from harness_core.model.protocol import ModelRequest, ToolSpec
 from harness_core.model.readable import picture, readable
+from harness_core.model.seals import is_own
 
-VERSION = "2023-06-01"
-"""The version of the API, sent as a header; there is no later one."""
 DEFAULT_MAX_TOKENS = 32_000
 """The API wants a limit. Every model since Claude 4 allows this much."""
 CACHED = {"type": "ephemeral"}
@@ -114,10 +113,10 @@ def _said(block: AssistantBlock) -> Json:
             return _text(text) if text.strip() else None
         case Reasoning(signature=str(seal)) if seal.startswith(REDACTED):
             return {"type": "redacted_thinking", "data": seal.removeprefix(REDACTED)}
-        case Reasoning(text=text, signature=str(seal)):
+        case Reasoning(text=text, signature=str(seal)) if is_own(seal):
             return {"type": "thinking", "thinking": text, "signature": seal}
         case Reasoning():
-            # Without its seal it is somebody else's thought, and refused.
+            # Without their own seal it is somebody else's thought, and refused.
             return None
         case ToolCall(id=id, name=name, arguments=arguments):
             given = sendable(arguments)[1]

@@ -9,7 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from harness_core.content import AssistantMessage, Json, Message, Reasoning, UserMessage
+from harness_core.content import (
+    AssistantBlock,
+    AssistantMessage,
+    Json,
+    Message,
+    Reasoning,
+    UserMessage,
+)
+from harness_core.model.seals import is_own
 
 VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
 """``claude-3-7-sonnet-…``, ``claude-sonnet-4-…``, ``claude-opus-4.5``: major and minor."""
@@ -53,5 +61,10 @@ def _unthought_calls(messages: Sequence[Message]) -> bool:
         if isinstance(message, UserMessage):
             return False
         if isinstance(message, AssistantMessage) and message.calls:
-            return not any(isinstance(b, Reasoning) and b.signature for b in message.content)
+            return not any(map(_is_own_thought, message.content))
     return False
+
+
+def _is_own_thought(block: AssistantBlock) -> bool:
+    """Whether a block is thinking that Anthropic has sealed, and so goes back to it."""
+    return isinstance(block, Reasoning) and is_own(block.signature)

@@ -64,8 +64,8 @@ cannot really think: I only do what the lines of your message that start with `!
 Send `!help` to see what I can show you.
 
 To work with a real model, start me with `ACP_HARNESS_MODEL=openai:NAME` and `OPENAI_API_KEY` in \
-the environment (or `anthropic:NAME` and `ANTHROPIC_API_KEY`), set `model` in the settings, or \
-pass `--model openai:NAME`."""
+the environment (or `anthropic:NAME` and `ANTHROPIC_API_KEY`, or `ollama:NAME` for a model on \
+your machine), set `model` in the settings, or pass `--model openai:NAME`."""
 
 DONE = "Done."
 
@@ -103,7 +103,9 @@ class DemoModel:
     """A model that follows the directives in the conversation; see ``docs/demo-model.md``."""
 
     def __init__(self, name: str = "demo", *, context_window: int | None = CONTEXT_WINDOW) -> None:
-        self._info = ModelInfo("demo", name, context_window, images=True, audio=True)
+        self._info = ModelInfo(
+            "demo", name, context_window, images=True, audio=True, title="Offline demo"
+        )
 
     @property
     def info(self) -> ModelInfo:

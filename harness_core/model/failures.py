@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
 from harness_core.content import Failure, Json
-from harness_core.model.headers import request_id, retry_after
+from harness_core.model.headers import LONGEST_ID, request_id, retry_after
 
 CODES = (
     "auth",
@@ -26,6 +26,7 @@ CODES = (
     "context-overflow",
     "bad-request",
     "server",
+    "setup",
     "internal",
 )
 """Every code a ``Failure`` may carry."""
@@ -62,6 +63,9 @@ _OF_KIND = {
     "model_not_found": "bad-request",
 }
 """What providers call an error's type, code or status."""
+
+_OUR_FAULT = re.compile(r"(?:invalid|unsupported|image|empty_image|failed_to_download)_")
+"""How codes begin that complain of something in the request."""
 
 _DECISIVE = {
     "context_length_exceeded": "context-overflow",
@@ -142,7 +146,8 @@ class Reporter:
         text, kinds = _text(error), set(_kinds(error))
         code = _code(text, kinds, _numeric(error))
         words = self.clean(text or "it did not say why")
-        return self.broken(code, f"broke off: {words}", headers)
+        failure = self.broken(code, f"broke off: {words}", headers)
+        return failure if failure.request_id else replace(failure, request_id=_named(error))
 
     def broken(self, code: str, what: str, headers: Mapping[str, str] | None = None) -> Failure:
         """A failure of our own words: ``what`` completes a sentence about the provider."""
@@ -204,6 +209,12 @@ def _numeric(error: Json) -> int | None:
     return code if isinstance(code, int) and 400 <= code < 600 else None
 
 
+def _named(error: Json) -> str | None:
+    """The call's name, where an error object itself tells it."""
+    id = error.get("request_id") if isinstance(error, dict) else None
+    return id[:LONGEST_ID] if isinstance(id, str) else None
+
+
 def _code(text: str, kinds: set[str], status: int | None) -> str:
     for kind in kinds & _DECISIVE.keys():
         return _DECISIVE[kind]
@@ -213,7 +224,9 @@ def _code(text: str, kinds: set[str], status: int | None) -> str:
         return "auth"
     if status is not None:
         return code_of_status(status)
-    return next((_OF_KIND[kind] for kind in sorted(kinds & _OF_KIND.keys())), "server")
+    if known := sorted(kinds & _OF_KIND.keys()):
+        return _OF_KIND[known[0]]
+    return "bad-request" if any(map(_OUR_FAULT.match, kinds)) else "server"
 
 
 def _plain(body: bytes) -> str:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
-from email.utils import parsedate_to_datetime
+
+LONGEST_ID = 128
+"""Characters of a call's name that are kept."""
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -19,7 +20,7 @@ def request_id(headers: Mapping[str, str]) -> str | None:
     """The provider's name for a call, to quote to its support."""
     for name in ("x-request-id", "request-id", "x-amzn-requestid", "cf-ray"):
         if found := headers.get(name):
-            return found[:128]
+            return found[:LONGEST_ID]
     return None
 
 
@@ -68,6 +69,10 @@ def _number(value: str) -> float | None:
 
 
 def _until(value: str, now: float) -> float | None:
+    # Slow to import, and hardly ever needed.
+    from datetime import datetime
+    from email.utils import parsedate_to_datetime
+
     for parse in (parsedate_to_datetime, datetime.fromisoformat):
         try:
             return max(0.0, parse(value).timestamp() - now)

@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -19,6 +19,7 @@ import orjson
 
 from harness_core.content import Audio, Chunk, Failure, Finish, Image, Json, UserMessage
 from harness_core.model.failures import ApiError, Reporter
+from harness_core.model.headers import request_id
 from harness_core.model.protocol import ModelInfo, ModelRequest, ModelSetupError
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ ERROR_PATIENCE = 10.0
 """Seconds to wait for an error's body: the status alone says enough."""
 LAST_BYTES_PATIENCE = 0.2
 """Seconds for the end of the HTTP body after the end of the answer, to keep the connection."""
+THIS_MACHINE = ("all://localhost", "all://127.0.0.1", "all://[::1]")
+"""Where no proxy can lead."""
 MALFORMED = (ValueError, TypeError, KeyError, IndexError, AttributeError)
 HEADERS = {
     "accept": "text/event-stream",
@@ -76,6 +79,8 @@ class Endpoint:
     base_url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: Mapping[str, Json] = field(default_factory=dict)
+    omit: frozenset[str] = frozenset()
+    """Fields of ours that it does not accept."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     hint: str = ""
     """What to check when it does not accept the key."""
@@ -126,7 +131,7 @@ class HttpModel(ABC):
                         if decoder.done:
                             break
                     for chunk in decoder.end():
-                        yield chunk
+                        yield _named(chunk, headers)
                     await _read_to_end(events)
         except Exception as failure:
             if decoder.done:
@@ -144,11 +149,13 @@ class HttpModel(ABC):
         return self.endpoint.base_url.rstrip("/") + self.path
 
     def _content(self, request: ModelRequest) -> bytes:
-        return orjson.dumps({**self.body(request), **self.endpoint.body})
+        own, added = self.body(request), self.endpoint.body
+        kept = {name: value for name, value in own.items() if name not in self.endpoint.omit}
+        return orjson.dumps({**kept, **added})
 
     def _connected(self) -> httpx.AsyncClient:
         if self._client is None:
-            self._client = _client(self.endpoint, self._reporter)
+            self._client = client(self.endpoint, self._reporter)
         return self._client
 
     async def _refusal(self, response: httpx.Response) -> Failure:
@@ -189,7 +196,7 @@ class HttpModel(ABC):
         return self._reporter.broken(code, what, headers)
 
 
-def _client(endpoint: Endpoint, reporter: Reporter) -> httpx.AsyncClient:
+def client(endpoint: Endpoint, reporter: Reporter) -> httpx.AsyncClient:
     """A client that respects the environment's proxies. Raises ``ModelSetupError``."""
     import httpx
 
@@ -200,6 +207,7 @@ def _client(endpoint: Endpoint, reporter: Reporter) -> httpx.AsyncClient:
             timeout=httpx.Timeout(idle, connect=connect, pool=connect),
             # Loading certificates takes longer than a local server takes to answer.
             verify=not endpoint.base_url.startswith("http://"),
+            mounts=dict.fromkeys(THIS_MACHINE),
         )
     except (ImportError, OSError, ValueError, httpx.InvalidURL) as failure:
         what = f"cannot be connected to as configured: {failure}"
@@ -226,6 +234,13 @@ def _fed(decoder: Decoder, event: ServerSentEvent) -> Sequence[Chunk]:
     except MALFORMED as failure:
         log.debug("malformed event", exc_info=failure)
         raise Nonsense from failure
+
+
+def _named(chunk: Chunk, headers: Mapping[str, str]) -> Chunk:
+    """A failure that the decoder found, with the provider's name for the call."""
+    if isinstance(chunk, Finish) and chunk.failure and not chunk.failure.request_id:
+        return replace(chunk, failure=replace(chunk.failure, request_id=request_id(headers)))
+    return chunk
 
 
 async def _read_to_end(events: AsyncGenerator[ServerSentEvent, None]) -> None:

@@ -205,13 +205,24 @@ def _parts(content: Json) -> Iterator[Chunk]:
             yield TextDelta(text)
 
 
-def usage(counts: Json) -> Usage:
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What an API calls the tokens that it was given, and those that it made."""
+
+    given: str
+    made: str
+
+
+CHAT = Names("prompt_tokens", "completion_tokens")
+
+
+def usage(counts: Json, names: Names = CHAT) -> Usage:
     """Disjoint counters: theirs count cached tokens as input and mostly reasoning as output."""
-    given, made = _count(counts, "prompt_tokens"), _count(counts, "completion_tokens")
-    details = counts.get("prompt_tokens_details") or {}
+    given, made = _count(counts, names.given), _count(counts, names.made)
+    details = counts.get(f"{names.given}_details") or {}
     read = _count(details, "cached_tokens") or _count(counts, "prompt_cache_hit_tokens")
     write = _count(details, "cache_write_tokens")
-    reasoning = _count(counts.get("completion_tokens_details") or {}, "reasoning_tokens")
+    reasoning = _count(counts.get(f"{names.made}_details") or {}, "reasoning_tokens")
     apart = _count(counts, "total_tokens") >= given + made + reasoning
     return Usage(
         input=max(0, given - read - write),

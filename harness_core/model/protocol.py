@@ -8,7 +8,7 @@ turns, tools' execution or retries.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from harness_core.content import Chunk, Json, Message
@@ -60,19 +60,28 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What is known about a model. ``context_window`` is in tokens, ``None`` if unknown."""
+    """What is known about a model. ``context_window`` is in tokens, ``None`` if unknown.
+
+    ``base_url`` is where it is called, ``None`` if nowhere; ``title`` what its provider calls it.
+    """
 
     provider: str
     name: str
     context_window: int | None = None
     images: bool = False
     audio: bool = False
-    attributes: Json = field(default=None)
+    base_url: str | None = None
+    title: str | None = None
 
     @property
     def id(self) -> str:
         """``provider:name``, as the settings spell it."""
         return f"{self.provider}:{self.name}"
+
+    @property
+    def label(self) -> str:
+        """Its name for people."""
+        return self.title or self.name
 
 
 class Model(Protocol):

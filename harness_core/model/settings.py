@@ -20,7 +20,9 @@ class ProviderSettings:
     """
 
     kind: str | None = None
-    """The API it speaks: ``openai``, ``anthropic`` or ``demo``."""
+    """The API it speaks: ``openai``, ``openai-responses``, ``anthropic`` or ``demo``."""
+    title: str | None = None
+    """What people call it."""
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
     api_key_env: str | None = None
@@ -29,6 +31,8 @@ class ProviderSettings:
     """Sent with every call, in place of our own of that name."""
     body: Mapping[str, Json] = field(default_factory=dict)
     """Added to the body of every call, in place of our own fields of that name."""
+    omit: tuple[str, ...] = ()
+    """Fields of our own that are left out of the body, for a server that rejects them."""
     images: bool | None = None
     audio: bool | None = None
     """Whether its models take images and sounds."""

@@ -43,6 +43,7 @@ from harness_core.content import (
 from harness_core.model.anthropic import DEFAULT_MAX_TOKENS, AnthropicModel
 from harness_core.model.http import Endpoint
 from harness_core.model.protocol import ModelInfo, ToolSpec
+from harness_core.model.seals import seal
 
 pytestmark = pytest.mark.anyio
 
@@ -352,6 +353,7 @@ async def test_a_conversation_with_tools(sent: Sent) -> None:
         (
             Reasoning("deep", "seal"),
             Reasoning("", "redacted:cipher"),
+            Reasoning("somebody else's", seal("openai", "rs_1", "gAAA=")),
             Reasoning("somebody else's"),
             Text("Let me look."),
             ToolCall("c1", "ls", '{"a": 1}'),
@@ -474,11 +476,13 @@ async def test_a_budget_needs_room(sent: Sent) -> None:
     assert "thinking" not in body
 
 
-@pytest.mark.parametrize(("seal", "thinks"), [(None, False), ("seal", True)])
+@pytest.mark.parametrize(
+    ("signature", "thinks"), [(None, False), ("seal", True), (seal("openai", "rs_1", "e"), False)]
+)
 async def test_thinking_with_a_budget_does_not_begin_between_a_call_and_its_result(
-    sent: Sent, seal: str | None, thinks: bool
+    sent: Sent, signature: str | None, thinks: bool
 ) -> None:
-    called = AssistantMessage((Reasoning("hm", seal), ToolCall("c1", "ls", "{}")))
+    called = AssistantMessage((Reasoning("hm", signature), ToolCall("c1", "ls", "{}")))
     turn = [HELLO, called, ToolMessage("c1", "ls", (Text("files"),))]
     body = await sent(*turn, name="claude-opus-4-5", effort="low")
     assert ("thinking" in body) == thinks

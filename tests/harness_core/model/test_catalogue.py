@@ -8,11 +8,13 @@ import sys
 import pytest
 
 from harness_core.model.anthropic import AnthropicModel
-from harness_core.model.catalogue import default_model_id, is_near, resolve
+from harness_core.model.catalogue import default_model_id, resolve
 from harness_core.model.demo import DemoModel
 from harness_core.model.http import HttpModel
 from harness_core.model.openai import OpenAIModel
 from harness_core.model.protocol import Model, ModelConfig, ModelRequest, ModelSetupError
+from harness_core.model.providers import PRESETS, is_near
+from harness_core.model.responses import ResponsesModel
 from harness_core.model.settings import ModelSettings, ProviderSettings
 
 NOTHING = ModelSettings()
@@ -128,6 +130,31 @@ def test_a_built_in_providers_key_is_not_sent_to_another_kind() -> None:
         resolve("openai:claude", said, {"OPENAI_API_KEY": "k"})
 
 
+def test_the_same_provider_can_be_called_by_its_newer_api() -> None:
+    said = settings(openai=ProviderSettings(kind="openai-responses"))
+    model = http_model(resolve("openai:gpt-x", said, {"OPENAI_API_KEY": "k"}))
+    assert isinstance(model, ResponsesModel)
+    assert model.endpoint.base_url == "https://api.openai.com/v1"
+    assert model.endpoint.headers["authorization"] == "Bearer k"
+
+
+def test_the_responses_api_has_no_place_for_sounds() -> None:
+    said = settings(
+        a=ProviderSettings(kind="openai-responses", base_url="http://localhost/v1", audio=True),
+        b=ProviderSettings(kind="openai", base_url="http://localhost/v1", audio=True),
+    )
+    assert not resolve("a:m", said, {}).info.audio
+    assert resolve("b:m", said, {}).info.audio
+
+
+@pytest.mark.parametrize("id", [id for id, preset in PRESETS.items() if preset.local])
+def test_the_usual_local_servers_need_no_settings(id: str) -> None:
+    model = http_model(resolve(f"{id}:qwen3:8b", NOTHING, {"OPENAI_API_KEY": "k"}))
+    assert isinstance(model, OpenAIModel)
+    assert model.endpoint.base_url.startswith("http://127.0.0.1:")
+    assert "authorization" not in model.endpoint.headers
+
+
 def test_a_server_nearby_needs_no_key() -> None:
     local = ProviderSettings(base_url="http://localhost:11434/v1")
     model = http_model(resolve("local:qwen3:8b", settings(local=local), {}))
@@ -165,9 +192,9 @@ MISTAKES = {
     "gpt-x": "write provider:name",
     "openai:": "write provider:name",
     ":gpt": "write provider:name",
-    "opnai:gpt-x": "known are anthropic, broken, demo, homeless, odd, openai, typo",
+    "opnai:gpt-x": "known are anthropic, broken, demo, homeless, llamacpp, lmstudio, odd, ollama",
     "homeless:m": "providers.homeless.base_url",
-    "odd:m": "kind is 'gopher': it can be anthropic, demo, openai",
+    "odd:m": "kind is 'gopher': it can be anthropic, demo, openai, openai-responses",
     "typo:m": "http:// or https://",
     "broken:m": "http:// or https://",
 }
@@ -199,11 +226,13 @@ def test_the_newer_name_of_the_limit_is_for_openai_itself(env: dict[str, str], f
 
 def test_resolving_imports_nothing_slow() -> None:
     code = (
-        "import sys; from harness_core.model.catalogue import resolve;"
+        "import sys; from harness_core.model.catalogue import known_models, resolve;"
         "from harness_core.model.settings import ModelSettings;"
-        "[resolve(id, ModelSettings(), {'OPENAI_API_KEY': 'k', 'ANTHROPIC_API_KEY': 'k'})"
-        " for id in ('demo:demo', 'openai:m', 'anthropic:m')];"
-        "print([name for name in ('pydantic', 'httpx', 'httpx_sse') if name in sys.modules])"
+        "env = {'OPENAI_API_KEY': 'k', 'ANTHROPIC_API_KEY': 'k'};"
+        "[resolve(id, ModelSettings(), env) for id in ('demo:demo', 'openai:m', 'anthropic:m')];"
+        "known_models(ModelSettings(), env);"
+        "slow = ('pydantic', 'httpx', 'httpx_sse', 'genai_prices', 'ssl');"
+        "print([name for name in slow if name in sys.modules])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True

@@ -76,6 +76,13 @@ def test_a_body_without_words_is_not_repeated(body: Any) -> None:
     assert refused(502, body)[1] == "acme answered HTTP 502: it did not say why"
 
 
+def test_an_error_in_a_stream_may_tell_the_name_of_the_call_itself() -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error"}, "request_id": "req_1"}
+    assert Reporter("acme").interrupted(error, {}).request_id == "req_1"
+    assert Reporter("acme").interrupted(error, {"request-id": "req_2"}).request_id == "req_2"
+    assert Reporter("acme").interrupted({"request_id": 7}, {}).request_id is None
+
+
 SECRETS = [
     "sk-proj-abcdef0123456789",
     "sk-ant-api03-AbCd1234",

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness_core.config import Settings
 from harness_core.model.catalogue import resolve
 from harness_core.model.failures import CODES
+from harness_core.model.providers import PRESETS
 from harness_core.model.settings import ModelSettings, ProviderSettings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
@@ -20,9 +21,17 @@ def test_its_example_settings_are_valid_and_lead_to_models() -> None:
     settings = Settings.model_validate(tomllib.loads(example))
     models = ModelSettings(settings.model, settings.providers)
     assert resolve(None, models, {}).info.context_window == 32768
-    env = {"DEEPSEEK_API_KEY": "k", "GATEWAY_KEY": "k"}
+    env = dict.fromkeys(("DEEPSEEK_API_KEY", "GATEWAY_KEY", "OPENAI_API_KEY"), "k")
     for provider in settings.providers:
         assert resolve(f"{provider}:some-model", models, env).info.provider == provider
+
+
+def test_every_built_in_provider_is_listed() -> None:
+    table = PAGE.partition("## Providers")[2].partition("There can be")[0]
+    assert re.findall(r"^\| `([a-z]+)` \|", table, re.MULTILINE) == list(PRESETS)
+    for preset in PRESETS.values():
+        for said in filter(None, (preset.base_url, preset.base_url_variable, preset.key_variable)):
+            assert f"`{said}`" in table
 
 
 def test_every_setting_of_a_provider_is_listed() -> None:

@@ -124,6 +124,15 @@ async def test_an_answer_of_nothing_is_a_failure(ask: Ask) -> None:
         assert failure(await ask(model(server.openai_base_url), HELLO)).code == "empty"
 
 
+@pytest.mark.parametrize("reason", ["stop", "network_error"])
+async def test_a_failure_found_in_an_answer_has_the_name_of_the_call(
+    ask: Ask, raw_server: RawServer, reason: str
+) -> None:
+    event = b'data: {"choices":[{"delta":{},"finish_reason":"%s"}]}\n\n' % reason.encode()
+    async with raw_server([event, b"data: [DONE]\n\n"], headers={"x-request-id": "r-7"}) as url:
+        assert failure(await ask(model(url), HELLO)).request_id == "r-7"
+
+
 async def test_a_stream_without_its_finish_just_ends(ask: Ask) -> None:
     async with ModelServer([Reply.of(Says("Once"), Cut(clean=True))]) as server:
         assert await ask(model(server.openai_base_url), HELLO) == [TextDelta("Once")]
@@ -475,3 +484,13 @@ async def test_settings_add_to_the_body_and_replace_its_fields(ask: Ask) -> None
         await ask(OpenAIModel(ModelInfo("openai", "x"), endpoint), HELLO)
         body = server.requests[0].body
     assert (body["service_tier"], body["stream_options"]) == ("flex", {"include_usage": False})
+
+
+async def test_fields_that_a_server_rejects_can_be_left_out(ask: Ask) -> None:
+    async with ModelServer([Reply.say("ok")]) as server:
+        omit = frozenset(("stream_options", "user"))
+        endpoint = Endpoint("openai", server.openai_base_url, body={"user": "me"}, omit=omit)
+        await ask(OpenAIModel(ModelInfo("openai", "x"), endpoint), HELLO)
+        body = server.requests[0].body
+    assert "stream_options" not in body
+    assert body["user"] == "me"
