@@ -113,7 +113,8 @@ def test_the_children_of_a_writer_do_not_keep_its_lock(
     holder = run("""
         import subprocess
         stored, log = journal.open("s")
-        child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+        waits = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+        child = subprocess.Popen(waits, stdin=subprocess.PIPE)
         say("open")
         sys.stdin.readline()
     """)
