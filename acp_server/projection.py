@@ -31,6 +31,7 @@ from harness_core.facts import (
     AssistantChunk,
     AssistantSaid,
     LlmRetry,
+    Noticed,
     PlanEntry,
     PlanWrite,
     Reason,
@@ -80,6 +81,8 @@ class State:
     """The number of the open attempt."""
     calls: dict[str, CallState] = field(default_factory=dict)
     """The calls without a final status."""
+    notices: bool = False
+    """Whether the client shows notices; one that does not is told in the conversation."""
 
 
 def project(event: SessionEvent, state: State) -> Sequence[Update]:
@@ -106,6 +109,8 @@ def project(event: SessionEvent, state: State) -> Sequence[Update]:
         case PlanWrite(entries=entries):
             share = PLAN // max(1, len(entries))
             return [{"sessionUpdate": "plan", "entries": [_entry(e, share) for e in entries]}]
+        case Noticed() as fact:
+            return _noticed(fact, event.seq, state)
         case SessionTitle(title=title):
             return [_info(title, event.time)]
         case RequestHeader(context_window=window):
@@ -296,6 +301,15 @@ def _arguments(text: str) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _noticed(fact: Noticed, seq: int, state: State) -> Sequence[Update]:
+    """A notice where the client has a place for it (V1-NOTE-01), else a line of its own."""
+    if state.notices:
+        update = {"sessionUpdate": "notice", "severity": fact.severity, "title": fact.title}
+        return [update if fact.description is None else {**update, "description": fact.description}]
+    more = f": {fact.description}" if fact.description else ""
+    return _texts("agent_message_chunk", f"*{fact.title}{more}*\n\n", f"notice-{seq}")
 
 
 # --- the rest ----------------------------------------------------------------------------------

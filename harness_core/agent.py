@@ -7,7 +7,7 @@ business. Everything durable goes through ``session.append``; what is announced 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -133,6 +133,8 @@ class Agent:
         self.status: Status = "idle"
         self.live: dict[str, Any] = {}
         """Live objects that plugins keep with this agent, by name."""
+        self.closers: list[Callable[[], Awaitable[None]]] = []
+        """Awaited when the agent ends, last in first out, each contained."""
         self._files: Files | None = None
         self._wake = anyio.Event()
         self._idle = anyio.Event()
@@ -230,6 +232,8 @@ class Agent:
         self._closing = True
         for message in self.inbox.waiting:
             self.discard(message.id, "disposed")
+        while self.closers:
+            await self._contained(self.closers.pop())
         await self._flush()
         self._set_status("idle")
         self.bus.emit(AGENT_DISPOSED, self)
@@ -238,6 +242,13 @@ class Agent:
         except Exception:
             log.exception("the log of session %s could not be closed", self.session.id)
         self._ended.set()
+
+    async def _contained(self, closer: Callable[[], Awaitable[None]]) -> None:
+        try:
+            with contain_leaks():
+                await closer()
+        except Exception:
+            log.exception("a part of the agent of session %s did not close", self.session.id)
 
     def _set_status(self, status: Status) -> None:
         if status == "running" and self._idle.is_set():

@@ -310,6 +310,14 @@ class PlanWrite(Fact, type="plan/write"):
     entries: tuple[PlanEntry, ...]
 
 
+class Noticed(Fact, type="session/notice", ignorable=True):
+    """Something people should know that is not part of the conversation: a server that is gone."""
+
+    severity: Literal["info", "warning", "error"]
+    title: str
+    description: str | None = None
+
+
 class SessionTitle(Fact, type="session/title"):
     """The title; the last one wins, no other place stores it."""
 
