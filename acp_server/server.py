@@ -82,6 +82,7 @@ class Server:
             await life
         self._outbox.finish()
         self._writer.close(LAST_BYTES)
+        self._leave()
 
     async def _live(self) -> None:
         """Bring up the harness when it is wanted, and take it down when the client has gone."""
@@ -115,6 +116,14 @@ class Server:
         with contextlib.suppress(NotImplementedError):  # no such thing on Windows
             loop.add_signal_handler(signal.SIGTERM, self._gone.set)
         signal.signal(signal.SIGINT, lambda *_: None)  # unlike SIG_IGN not inherited by children
+
+    def _leave(self) -> None:
+        """All is said and saved: a client that loses patience now does not make it look like a
+        failure. An ignored signal stays ignored while the interpreter shuts down; a handled one
+        does not."""
+        with contextlib.suppress(NotImplementedError):
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     # --- in and out ----------------------------------------------------------------------------
 
