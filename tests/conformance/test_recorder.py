@@ -22,7 +22,7 @@ from conformance.frames import Direction, Frame
 from conformance.transcript import Event, Transcript, load
 
 TOYS = Path(__file__).parent / "toys"
-PATIENCE = 20.0
+PATIENCE = 60.0
 posix = pytest.mark.skipif(os.name == "nt", reason="signals and forks are POSIX")
 
 

@@ -88,14 +88,14 @@ def test_an_order_that_differs_is_a_difference(workspace: Path) -> None:
 
 
 def test_an_agent_that_does_not_answer_hangs_and_says_where(workspace: Path) -> None:
-    result = play(converse(workspace, "say hello"), "--deaf", timeout=1.0)
+    result = play(converse(workspace, "say hello"), "--deaf", timeout=4.0)
     assert result.hung is not None
-    assert "nothing came for 1 s (session-1: 0 of 1 answers seen) before hanging up" in result.hung
+    assert "nothing came for 4 s (session-1: 0 of 1 answers seen) before hanging up" in result.hung
     assert result.differences, "what is missing shows in the diff too"
 
 
 def test_an_agent_that_does_not_end_hangs(workspace: Path) -> None:
-    result = play(converse(workspace, "say hello"), "--stay", timeout=1.0)
+    result = play(converse(workspace, "say hello"), "--stay", timeout=4.0)
     assert result.hung is not None
     assert "does not end" in result.hung
 
