@@ -17,6 +17,7 @@ from acp_server.rpc import Peer, RpcError
 from harness_core.config import Config, ConfigError, data_dir
 from harness_core.harness import Harness
 from harness_core.journal.jsonl import JsonlJournal
+from harness_core.plugins.rule_store import RuleStore
 
 
 @asynccontextmanager
@@ -31,5 +32,6 @@ async def bring_up(
         raise RpcError(INTERNAL_ERROR, str(failure), {"reason": "settings"}) from None
     set_up_logging(settings)
     journal = JsonlJournal(data_dir(settings) / "sessions")
-    async with Harness(journal=journal, config=config) as harness:
+    rules = RuleStore(data_dir(settings) / "permissions.json")
+    async with Harness(journal=journal, config=config, rules=rules) as harness:
         yield Host(harness, peer)

@@ -72,7 +72,7 @@ def question(request: ApprovalRequest) -> dict[str, Any]:
 
 def options(label: str) -> list[dict[str, str]]:
     """What may be answered. An "always" says what it covers."""
-    always = f"Allow {cut(label, LABEL)} for this session" if label else "Allow for this session"
+    always = f"Always allow {cut(label, LABEL)}" if label else "Always allow this"
     return [
         {"optionId": "allow", "name": "Allow", "kind": "allow_once"},
         {"optionId": "allow-always", "name": always, "kind": "allow_always"},

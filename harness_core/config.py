@@ -54,8 +54,11 @@ class Settings(BaseModel):
     temperature: float | None = Field(None, ge=0, description="sampling temperature")
     effort: str | None = Field(None, description="reasoning effort: low, medium or high")
     max_steps: int = Field(200, gt=0, description="model calls in one turn at most")
-    approval: Literal["ask", "auto"] = Field(
-        "ask", description="`ask` before a tool changes anything, or run it (`auto`)"
+    mode: Literal["ask", "accept-edits", "plan", "auto"] = Field(
+        "ask", description="`ask` before anything is changed or run, `accept-edits`, `plan`, `auto`"
+    )
+    delegate: bool = Field(
+        True, description="use the editor's files and terminals where it offers them"
     )
     retry: Retry = Field(Retry(), description="how failed model calls are repeated")
     tools: dict[str, Any] = Field(default_factory=dict, description="per tool: its own table")

@@ -31,7 +31,8 @@ from harness_core.journal import Journal, Page, Stored
 from harness_core.loop import Loop, StepLoop
 from harness_core.model.protocol import Model
 from harness_core.model.settings import ModelSettings
-from harness_core.plugins import approvals, instructions, retry, titles
+from harness_core.plugins import approvals, instructions, options, retry, titles
+from harness_core.plugins.rule_store import RuleStore
 from harness_core.prompt import Prompt
 from harness_core.runtime import Runtime
 from harness_core.session import (
@@ -58,6 +59,7 @@ Plugin = Callable[["Harness"], None]
 DEFAULT_PLUGINS: tuple[Plugin, ...] = (
     instructions.install,
     approvals.install,
+    options.install,
     retry.install,
     titles.install,
 )
@@ -71,7 +73,7 @@ class Harness:
     """Runs agents over a journal. Use as an async context manager.
 
     ``tools`` replaces the built-in ones, ``resolve`` how a model is made from its id, ``loop`` what
-    a turn does. Raises ``ConfigError``.
+    a turn does; ``rules`` is where permissions are remembered beyond a session. Raises ``ConfigError``.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Harness:
         loop: Loop | None = None,
         resolve: Callable[[str], Model] | None = None,
         tools: Iterable[Tool[Any]] | None = None,
+        rules: RuleStore | None = None,
         plugins: Sequence[Plugin] = DEFAULT_PLUGINS,
     ) -> None:
         self.bus = Bus()
@@ -90,6 +93,7 @@ class Harness:
         self.config = config or Config()
         self.settings: Settings = self.config.for_cwd(None)
         self.loop: Loop = loop or StepLoop()
+        self.memory = approvals.Memory(rules)
         self.agents: dict[str, Agent] = {}
         registry = ToolRegistry(self.bus)
         for tool in _builtin(self.settings) if tools is None else tools:

@@ -1,18 +1,26 @@
-"""Approvals: who may run what. Remembered answers are facts of the session.
+"""Approvals: who may run what.
 
-Stands at ``tools/pre-execute``: what only looks is allowed, what has effects is asked for, unless
-the settings or a remembered answer decide. Knows no front end: the question itself is answered at
-``tools/approve``.
+Stands at ``tools/pre-execute``: what only looks is allowed; what has effects is allowed, asked for
+or denied by the session's mode and the remembered answers. A remembered answer is a fact of the
+session; where there is a rule store it lasts for the project, and the store alone decides, so that
+what is revoked there is revoked. Knows no front end: the question is answered at ``tools/approve``.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness_core.agent import Agent
 from harness_core.bus import Next
 from harness_core.facts import ApprovalRule
+from harness_core.fold import Fold
+from harness_core.plugins.options import MODE, options
+from harness_core.plugins.rule_store import RuleStore, RuleStoreError
+from harness_core.plugins.rules import Rule, decide, scope_of
+from harness_core.session import Session, SessionEvent
 from harness_core.tools.pipeline import (
     APPROVE,
     PRE_EXECUTE,
@@ -25,53 +33,118 @@ from harness_core.tools.pipeline import (
 if TYPE_CHECKING:
     from harness_core.harness import Harness
 
+log = logging.getLogger(__name__)
 
-def rules(agent: Agent) -> dict[str, bool]:
-    """The remembered answers by scope: a fold over the log, the last one of a scope wins."""
-    found: dict[str, bool] = {}
-    for event in agent.session.events:
-        if isinstance(event.fact, ApprovalRule):
-            if event.fact.revoked:
-                found.pop(event.fact.scope, None)
-            else:
-                found[event.fact.scope] = event.fact.allow
-    return found
+EDITS = frozenset(("edit", "delete", "move"))
 
 
-def scope_of(call: Call) -> tuple[str, str]:
-    """What an "always" for this call would cover, and how a person reads it."""
-    if call.tool.kind == "execute":
-        command = str(call.arguments.get("command", ""))
-        return f"{call.tool.name}:{command}", f"`{command}`"
-    return call.tool.name, f"{call.tool.name}"
+class SessionRules(Fold):
+    """The remembered answers by scope: the last one of a scope wins."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self.rules: dict[str, Rule] = {}
+
+    def feed(self, event: SessionEvent) -> None:
+        """Take one event."""
+        match event.fact:
+            case ApprovalRule(scope=scope, revoked=True):
+                self.rules.pop(scope, None)
+            case ApprovalRule(scope=scope, allow=allow):
+                self.rules[scope] = Rule(scope, allow)
+
+
+class Memory:
+    """Where remembered answers are looked up and kept."""
+
+    def __init__(self, store: RuleStore | None) -> None:
+        self.store = store
+
+    def rules(self, agent: Agent) -> list[Rule]:
+        """The rules that hold for an agent now."""
+        if self.store is None:
+            return list(SessionRules.of(agent).rules.values())
+        try:
+            return self.store.rules(project_of(agent))
+        except RuleStoreError as failure:
+            log.warning("%s", failure)
+            return []
+
+    @property
+    def lasting(self) -> str:
+        """How long an answer is remembered, as people read it."""
+        return "in this session" if self.store is None else "in this project"
+
+    def remember(self, agent: Agent, rule: Rule) -> None:
+        """Keep an answer."""
+        agent.session.append(ApprovalRule(rule.scope, rule.allow))
+        if self.store is not None:
+            try:
+                self.store.remember(project_of(agent), rule)
+            except RuleStoreError as failure:
+                log.warning("%s", failure)
+
+    def revoke(self, agent: Agent, scope: str) -> bool:
+        """Take an answer back; whether there was one. Raises ``RuleStoreError``."""
+        known = any(rule.scope == scope for rule in self.rules(agent))
+        if known:
+            agent.session.append(ApprovalRule(scope, allow=False, revoked=True))
+            if self.store is not None:
+                self.store.revoke(project_of(agent), scope)
+        return known
+
+
+def project_of(agent: Agent) -> str:
+    """The project that an agent's rules belong to: its directory's real path."""
+    return os.path.realpath(agent.cwd)
 
 
 def install(harness: Harness) -> None:
     """Stand at ``tools/pre-execute`` and remember at ``tools/approve``."""
+    memory = harness.memory
 
-    async def decide(call: Call, following: Next[Call, Verdict]) -> Verdict:
-        if call.tool.effect != "changes" or call.agent.settings.approval == "auto":
-            return await following(call)
+    async def permit(call: Call, following: Next[Call, Verdict]) -> Verdict:
         verdict = await following(call)
+        if call.tool.effect != "changes" or verdict.kind != "allow":
+            return verdict
         if verdict.arguments is not None:
             call = replace(call, arguments=verdict.arguments)
-        scope, label = scope_of(call)
-        allowed = rules(call.agent).get(scope)
-        if allowed is False:
-            return Verdict("deny", "the user rejected this for the rest of the session", "rule")
-        if allowed or verdict.kind != "allow":
-            return verdict
-        reason = f"{label} needs your approval"
-        return replace(verdict, kind="ask", reason=reason, scope=scope, label=label)
+        return _by_mode(call, verdict) or _by_rule(memory, call, verdict)
 
     async def remember(
         request: ApprovalRequest, following: Next[ApprovalRequest, Approval]
     ) -> Approval:
         approval = await following(request)
         if approval.decision in ("allow-always", "reject-always") and request.verdict.scope:
-            rule = ApprovalRule(request.verdict.scope, approval.decision == "allow-always")
-            request.call.agent.session.append(rule)
+            rule = Rule(request.verdict.scope, approval.decision == "allow-always")
+            memory.remember(request.call.agent, rule)
         return approval
 
-    harness.bus.on(PRE_EXECUTE, decide)
+    harness.bus.on(PRE_EXECUTE, permit)
     harness.bus.on(APPROVE, remember)
+
+
+def _by_mode(call: Call, verdict: Verdict) -> Verdict | None:
+    """What the session's mode decides alone."""
+    mode = options(call.agent)[MODE]
+    if mode == "plan":
+        why = "the session is in plan mode: nothing is changed or run. Tell what you would do"
+        return replace(verdict, kind="deny", reason=why, by="mode")
+    if mode == "auto" or (mode == "accept-edits" and call.tool.kind in EDITS):
+        return verdict
+    return None
+
+
+def _by_rule(memory: Memory, call: Call, verdict: Verdict) -> Verdict:
+    """What a remembered answer decides, else a question that says what "always" would cover."""
+    name, kind = call.tool.name, call.tool.kind
+    rule = decide(memory.rules(call.agent), name, kind, call.arguments)
+    if rule is None:
+        scope = scope_of(name, kind, call.arguments)
+        label = f"{scope.label} {memory.lasting}"
+        reason = f"{name} needs your approval"
+        return replace(verdict, kind="ask", reason=reason, scope=scope.key, label=label)
+    if rule.allow:
+        return verdict
+    why = f"the user rejected this {memory.lasting}"
+    return replace(verdict, kind="deny", reason=why, by="rule")

@@ -1,9 +1,12 @@
-"""What all tests of the server share: asyncio, and property tests that are judged by their answers.
+"""What all tests of the server share: asyncio, settings of their own, and untimed properties.
 
 How long an example takes says something about the machine, so no deadline is set for one.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -15,3 +18,19 @@ settings.load_profile("untimed")
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _nobody_elses_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: Any) -> None:
+    """The environment of whoever runs the tests says nothing about ours."""
+    monkeypatch.setenv("ACP_HARNESS_CONFIG", str(tmp_path_factory.mktemp("config") / "none.toml"))
+
+
+@pytest.fixture
+def flags(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Settings of an agent with the demo model that never repeats a failed call."""
+    return {
+        "model": "demo:demo",
+        "data_dir": str(tmp_path_factory.mktemp("data")),
+        "retry": {"attempts": 0},
+    }

@@ -12,6 +12,7 @@ import selectors
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeVar
 
 import anyio
@@ -55,7 +56,7 @@ LONG = 100_000.0
 
 
 class Stuck(Exception):
-    """Nothing can ever happen again: everything waits for something that nobody will do."""
+    """Nothing can ever happen again: everything waits, or turns in circles, for good."""
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
@@ -63,6 +64,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.rounds = 0
+        """How often the loop went round since the clock last moved."""
         super().__init__(_Jump(self))
 
     def time(self) -> float:
@@ -78,10 +81,12 @@ class _Jump(selectors.SelectSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
-        if not ready:
-            if timeout is None:
-                raise Stuck
-            self._loop.now += max(timeout, 0)
+        self._loop.rounds += 1
+        if (timeout is None and not ready) or self._loop.rounds > 20_000:
+            raise Stuck
+        if timeout and not ready:
+            self._loop.now += timeout
+            self._loop.rounds = 0
         return ready
 
 
@@ -371,13 +376,14 @@ async def world(
     loop: Loop | None = None,
     cwd: str = "/nowhere",
     grace: float = 5.0,
+    more: Iterable[Reply] = (),
 ) -> AsyncIterator[World]:
     """A world whose model gives these replies. Fails if the model saw what is not in the log."""
-    script = ScriptedModel(replies)
+    script = ScriptedModel(chain(replies, more))
     watched: WatchedModel = WatchedModel(script, lambda: harness.agents.values())
     harness = Harness(
         journal=FlakyJournal() if journal is None else journal,
-        config=Config(flags={"approval": "auto", **(settings or {})}),
+        config=Config(flags={"mode": "auto", **(settings or {})}),
         resolve=lambda _: watched,
         tools=tools,
         plugins=tuple(plugins),

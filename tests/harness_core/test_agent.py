@@ -282,7 +282,7 @@ CANCEL_AT = {
 async def test_a_cancel_at_any_await_closes_the_turn_and_the_next_prompt_works(where: str) -> None:
     """Requirements V1-CANCEL-02 and -03: whatever waits, the turn ends and nothing stays open."""
     tools = [Doing("echo", echo, "changes")]
-    settings = {"approval": "ask"} if where == "approval" else {}
+    settings = {"mode": "ask"} if where == "approval" else {}
     replies = [asked(call("c")), said("done"), said("next")]
     if where in ("pre-step", "request"):
         replies = [said("next")]
@@ -388,7 +388,7 @@ async def test_a_cancel_in_the_write_ahead_flush_keeps_the_tool_from_running() -
 
 async def test_a_cancelled_question_is_decided_as_cancelled() -> None:
     tools = [Doing("echo", echo, "changes")]
-    async with world(asked(call("c")), tools=tools, settings={"approval": "ask"}) as w:
+    async with world(asked(call("c")), tools=tools, settings={"mode": "ask"}) as w:
         w.agent.bus.on(APPROVE, hold)
         w.send()
         await anyio.sleep(1)

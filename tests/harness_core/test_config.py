@@ -94,7 +94,7 @@ GUARDED = sorted(Settings.model_fields.keys() - PROJECT_KEYS)
 
 
 def test_what_leaks_keys_or_widens_what_runs_is_guarded() -> None:
-    assert {"providers", "approval", "data_dir", "log_file"} <= set(GUARDED)
+    assert {"providers", "mode", "data_dir", "log_file"} <= set(GUARDED)
 
 
 @pytest.mark.parametrize("key", GUARDED)
@@ -166,9 +166,8 @@ def test_a_mistake_names_its_variable(places: Places) -> None:
 
 
 def test_a_mistake_names_its_flag(places: Places) -> None:
-    assert places.mistake({"approval": "never"}) == (
-        "flag approval: input should be 'ask' or 'auto'"
-    )
+    expected = "flag mode: input should be 'ask', 'accept-edits', 'plan' or 'auto'"
+    assert places.mistake({"mode": "never"}) == expected
 
 
 def test_the_layer_that_made_the_mistake_is_named_and_not_one_below(places: Places) -> None:

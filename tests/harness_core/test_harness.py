@@ -329,7 +329,7 @@ async def test_a_session_whose_settings_are_broken_can_be_resumed_when_they_are_
 async def test_remembered_approvals_survive_a_resume() -> None:
     replies = [asked(call("c1")), said("1"), asked(call("c2")), said("2")]
     tools = [Doing("echo", echo, "changes")]
-    async with world(*replies, tools=tools, settings={"approval": "ask"}) as w:
+    async with world(*replies, tools=tools, settings={"mode": "ask"}) as w:
         questions: list[object] = []
 
         async def always(request: object, _: object) -> Approval:

@@ -15,7 +15,7 @@ from tests.harness_core.kit import VIRTUAL, Doing, World, call, echo, refuse, wo
 
 pytestmark = pytest.mark.anyio
 
-ASK = {"approval": "ask"}
+ASK = {"mode": "ask"}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ async def test_only_what_changes_something_is_asked_for() -> None:
 
 
 async def test_nothing_is_asked_for_if_the_settings_say_so() -> None:
-    async with world(*script("change"), tools=tools(), settings={"approval": "auto"}) as w:
+    async with world(*script("change"), tools=tools(), settings={"mode": "auto"}) as w:
         person = Person(w)
         await w.turn()
         assert person.asked == []
