@@ -44,7 +44,7 @@ HEAVY = (
 """What the first answer does without. Each is loaded when it is first used."""
 
 LATER = ("httpx", "httpx_sse", "jsonschema", "mcp", "prompt_toolkit", "rich")
-"""What a harness does without until a model is called, a server is spoken to, a terminal is used."""
+"""What a harness does without until a model is called, or a server, or a terminal is used."""
 
 
 def modules(*packages: str) -> list[str]:
