@@ -17,10 +17,11 @@ from acp_server.projection import State, Update, project, replay
 from acp_server.rpc import Inbound, Peer, RpcError
 from acp_server.settlement import CANCELLED, Outcome, Settlement
 from harness_core.agent import AGENT_DISPOSED, INBOX_DISCARDED, Agent, InboxChange
+from harness_core.bus import Next
 from harness_core.content import UserBlock, UserMessage
 from harness_core.facts import TurnEnd, TurnStart
 from harness_core.harness import new_id
-from harness_core.loop import PRE_STEP
+from harness_core.loop import PRE_STEP, PreStep
 from harness_core.session import SESSION_EVENT, SessionEvent
 from harness_core.tools.pipeline import APPROVE
 
@@ -42,12 +43,15 @@ class AcpSession:
         self._waiting: dict[str, Waiter] = {}
         self._quiet = asyncio.Event()
         self._quiet.set()
+        self._even = asyncio.Event()
+        self._even.set()
         self._closed = False
         agent.bus.on(SESSION_EVENT, self._show)
         agent.bus.on(SESSION_EVENT, self._settle)
         agent.bus.on(INBOX_DISCARDED, self._discarded)
         agent.bus.on(AGENT_DISPOSED, self._disposed)
         agent.bus.on(APPROVE, PermissionDesk(self).approve)
+        agent.bus.on(PRE_STEP, self._take_turns)
         agent.bus.on(PRE_STEP, explain)
 
     @property
@@ -112,6 +116,14 @@ class AcpSession:
         self._waiting.pop(message, None)
         if not self._waiting:
             self._quiet.set()
+        if not any(waiter.outcome.done() for waiter in self._waiting.values()):
+            self._even.set()
+
+    async def _take_turns(self, draft: PreStep, following: Next[PreStep, PreStep]) -> PreStep:
+        """A turn shows nothing before the one before it is answered: clients add what they are
+        shown to the prompt that they wait for."""
+        await self._even.wait()
+        return await following(draft)
 
     def _settle(self, event: SessionEvent) -> None:
         if not isinstance(event.fact, TurnStart | TurnEnd):  # what streams concerns nobody here
@@ -119,18 +131,23 @@ class AcpSession:
         for waiter in self._waiting.values():
             outcome = waiter.settlement.observe(event)
             if outcome is not None:
-                waiter.settle(outcome)
+                self._owe(waiter, outcome)
 
     def _discarded(self, change: InboxChange) -> None:
         waiter = self._waiting.get(change.message.id)
         if waiter is not None:
             failed = RpcError(INTERNAL_ERROR, change.why, {"reason": "refused"})
-            waiter.settle(Outcome(None, failed) if change.failed else CANCELLED)
+            self._owe(waiter, Outcome(None, failed) if change.failed else CANCELLED)
 
     def _disposed(self, _: Agent) -> None:
         gone = RpcError(INTERNAL_ERROR, "the session ended before the turn did")
         for waiter in self._waiting.values():
-            waiter.settle(Outcome(None, gone))
+            self._owe(waiter, Outcome(None, gone))
+
+    def _owe(self, waiter: Waiter, outcome: Outcome) -> None:
+        """The outcome is known; until the answer is sent, nothing new is begun."""
+        waiter.settle(outcome)
+        self._even.clear()
 
     def cancel(self) -> None:
         """``session/cancel``: the running turn and everything queued (V1-CANCEL-02, V1-TURN-07)."""

@@ -36,7 +36,10 @@ def guard() -> tuple[int, int]:
 
 
 class Reader:
-    """Reads a descriptor in a thread and hands chunks to the event loop, ``b""`` at the end."""
+    """Reads a descriptor in a thread and hands chunks to the event loop, ``b""`` at the end.
+
+    The descriptor is its own, and closed at the end.
+    """
 
     def __init__(self, fd: int, feed: Callable[[bytes], None]) -> None:
         self._fd = fd
@@ -48,24 +51,32 @@ class Reader:
         threading.Thread(target=self._run, name="stdin", daemon=True).start()
 
     def _run(self) -> None:
-        while True:
-            try:
-                data = os.read(self._fd, CHUNK)
-            except OSError:  # a broken or closed pipe is the end
-                data = b""
-            try:
-                self._loop.call_soon_threadsafe(self._feed, data)
-            except RuntimeError:  # the loop has closed
-                return
-            if not data:
-                return
+        try:
+            while self._pass_on(self._read()):
+                pass
+        finally:
+            os.close(self._fd)
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._fd, CHUNK)
+        except OSError:  # a broken pipe is the end
+            return b""
+
+    def _pass_on(self, data: bytes) -> bool:
+        try:
+            self._loop.call_soon_threadsafe(self._feed, data)
+        except RuntimeError:  # the loop has closed
+            return False
+        return bool(data)
 
 
 class Writer:
     """Writes to a descriptor in a thread, in order.
 
     ``pending`` is how many bytes were accepted and not yet written. ``on_drained`` runs on the
-    event loop whenever it falls to zero; ``on_broken`` once, when the other end is gone.
+    event loop whenever it falls to zero; ``on_broken`` once, when the other end is gone. The
+    descriptor is its own, and closed at the end.
     """
 
     def __init__(
@@ -86,7 +97,7 @@ class Writer:
     def write(self, data: bytes) -> None:
         """Accept ``data``; never blocks. Dropped once the other end is gone."""
         with self._wake:
-            if not (self.broken or self._closed):
+            if data and not (self.broken or self._closed):
                 self._parts.append(data)
                 self.pending += len(data)
                 self._wake.notify()
@@ -99,25 +110,28 @@ class Writer:
         self._thread.join(timeout)
 
     def _run(self) -> None:
-        while True:
-            with self._wake:
-                while not self._parts:
-                    if self._closed:
-                        return
-                    self._wake.wait()
-                data = memoryview(b"".join(self._parts))
-                self._parts.clear()
-            try:
+        try:
+            while data := self._take():
                 self._write_all(data)
-            except OSError:
-                self.broken = True
-                self._tell(self._on_broken)
-                return
-            with self._wake:
-                self.pending -= len(data)
-                drained = self.pending == 0
-            if drained:
-                self._tell(self._on_drained)
+                with self._wake:
+                    self.pending -= len(data)
+                    drained = self.pending == 0
+                if drained:
+                    self._tell(self._on_drained)
+        except OSError:
+            self.broken = True
+            self._tell(self._on_broken)
+        finally:
+            os.close(self._fd)
+
+    def _take(self) -> memoryview:
+        """Everything that waits, as soon as there is something; empty at the end."""
+        with self._wake:
+            while not (self._parts or self._closed):
+                self._wake.wait()
+            data = memoryview(b"".join(self._parts))
+            self._parts.clear()
+            return data
 
     def _write_all(self, data: memoryview) -> None:
         while data:

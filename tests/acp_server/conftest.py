@@ -5,7 +5,6 @@ How long an example takes says something about the machine, so no deadline is se
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
