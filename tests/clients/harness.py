@@ -27,6 +27,8 @@ class Agent:
 
     root: Path
     tapes: list[Path] = field(default_factory=list)
+    impatient: bool = False
+    """Whether the client ends its agents with a signal. Even then they leave with 0."""
 
     def __post_init__(self) -> None:
         for folder in (self.home, self.work, self.root / "tapes"):
@@ -76,7 +78,8 @@ class Agent:
 
     def verdict(self) -> list[str]:
         """What was wrong with all that the agent sent, on all tapes there are by now."""
-        return judge(sorted((self.root / "tapes").glob("*.jsonl"), key=_number))
+        tapes = sorted((self.root / "tapes").glob("*.jsonl"), key=_number)
+        return judge(tapes, may_signal=self.impatient)
 
 
 def _number(tape: Path) -> tuple[int, ...]:

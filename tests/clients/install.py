@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+CACHE = HERE.parents[1] / ".cache" / "clients"
 OLDEST_NODE = 20
 PATIENCE = 300.0
 """Seconds that an installation may take."""
@@ -60,6 +61,26 @@ def npm_ci(folder: Path) -> None:
             options = ["--ignore-scripts", "--no-audit", "--no-fund"]
             _run([npm, "ci", *options], cwd=folder)
             stamp.touch()
+
+
+def from_pypi(name: str, version: str) -> Path:
+    """A package without its dependencies, in a folder of its own. Skips where pip cannot get it."""
+    folder = CACHE / f"{name}-{version}"
+    with locked(CACHE / f"{name}.lock"):
+        if not folder.exists():
+            scratch = folder.with_suffix(".part")
+            shutil.rmtree(scratch, ignore_errors=True)
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
+            done = subprocess.run(
+                [*pip, str(scratch), f"{name}=={version}"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=PATIENCE,
+            )
+            if done.returncode:
+                pytest.skip(f"pip cannot install {name} {version} here")
+            scratch.rename(folder)
+    return folder
 
 
 def _run(command: list[str], cwd: Path = HERE) -> str:

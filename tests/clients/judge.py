@@ -27,13 +27,17 @@ REPLAYED = {"user_message_chunk", "agent_message_chunk", "agent_thought_chunk", 
             "tool_call_update", "plan", "session_info_update", "usage_update"}  # fmt: skip
 
 
-def judge(tapes: list[Path]) -> list[str]:
-    """Everything that is wrong with the tapes of one test, in the order they were made."""
+def judge(tapes: list[Path], *, may_signal: bool = False) -> list[str]:
+    """Everything that is wrong with the tapes of one test, in the order they were made.
+
+    ``may_signal`` says that the client is one that ends agents with a signal.
+    """
     problems: list[str] = []
     sessions = Sessions()
     for tape in tapes:
         transcript = load(tape)
-        found = [*_frames(transcript), *_conversation(transcript), *_end(tape, transcript)]
+        found = [*_frames(transcript), *_conversation(transcript)]
+        found += _end(tape, transcript, may_signal)
         found += sessions.follow(Dialogue(transcript.frames), killed=_status(transcript) == KILLED)
         problems += [f"{tape.name}: {problem}" for problem in found]
     return problems
@@ -70,12 +74,12 @@ def _left_early(transcript: Transcript) -> bool:
     return any(not request.answers for request in Dialogue(frames).sent(C2A, Role.REQUEST))
 
 
-def _end(tape: Path, transcript: Transcript) -> Iterator[str]:
+def _end(tape: Path, transcript: Transcript, may_signal: bool) -> Iterator[str]:
     """It left with 0, or by the kill of the test, unasked, and without a word on stderr."""
     if (status := _status(transcript)) not in (0, KILLED):
         yield f"the agent left with {status}"
     for entry in transcript.entries:
-        if isinstance(entry, Event) and entry.name == "signal":
+        if isinstance(entry, Event) and entry.name == "signal" and not may_signal:
             yield f"the agent did not leave when its stdin ended; it took {entry.detail}"
     stderr = stderr_of(tape)
     if stderr.exists() and (said := stderr.read_text(errors="replace")):

@@ -28,7 +28,7 @@ SCRIPT = (
     '!call read {"path": "poem.txt"}',
     "!plan [x] read; [>] run",
     "!say Now I run something.",
-    '!call shell {"command": "echo first; echo second; sleep 600"}',
+    """!call shell {"command": "printf '%s\\\\n' first second; sleep 600"}""",
 )
 
 

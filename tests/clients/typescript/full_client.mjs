@@ -103,7 +103,7 @@ const STEPS = {
     const asked = editor.questions.length;
     const prompt = [{ type: "text", text }];
     const turn = running.request(acp.methods.agent.session.prompt, { sessionId, prompt });
-    if (cancel !== undefined) await cancelled(sessionId, cancel, asked);
+    if (cancel !== undefined) await Promise.race([cancelled(sessionId, cancel, asked), turn]);
     const { stopReason } = await turn;
     return { stopReason, ...witness.of(sessionId) };
   },
@@ -167,11 +167,22 @@ async function play(step) {
   }
 }
 
-running = await Running.start();
-const { hello } = running;
-const results = [];
-for (const step of JSON.parse(await readFile(flags.steps, "utf8"))) results.push(await play(step));
-await running.end();
-const report = { hello, results, questions: editor.questions, failures };
-process.stdout.write(`${JSON.stringify(report)}\n`);
-process.exitCode = failures.length ? 1 : 0;
+async function main() {
+  running = await Running.start();
+  const { hello } = running;
+  const results = [];
+  const steps = JSON.parse(await readFile(flags.steps, "utf8"));
+  for (const step of steps) results.push(await play(step));
+  await running.end();
+  const report = { hello, results, questions: editor.questions, failures };
+  process.stdout.write(`${JSON.stringify(report)}\n`);
+  process.exitCode = failures.length ? 1 : 0;
+}
+
+try {
+  await main();
+} catch (error) {
+  console.error(error);
+  running?.child.kill("SIGKILL");
+  process.exit(2);
+}
