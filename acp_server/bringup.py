@@ -34,4 +34,4 @@ async def bring_up(
     journal = JsonlJournal(data_dir(settings) / "sessions")
     rules = RuleStore(data_dir(settings) / "permissions.json")
     async with Harness(journal=journal, config=config, rules=rules) as harness:
-        yield Host(harness, peer)
+        yield Host(harness, peer, client)

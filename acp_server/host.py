@@ -11,32 +11,41 @@ import os
 from pathlib import Path
 from typing import Any
 
-from acp_server.capabilities import AUTH_METHODS
+from acp_server.capabilities import AUTH_METHODS, ClientCapabilities
 from acp_server.commands import announced
 from acp_server.content import blocks_of
 from acp_server.framing import AUTH_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS, NOT_FOUND
+from acp_server.lanes import Lanes
 from acp_server.projection import timestamp
 from acp_server.rpc import Inbound, Params, Peer, RpcError
 from acp_server.sessions import AcpSession
 from acp_server.wire import v1
-from harness_core.agent import Agent, AgentDisposed
+from harness_core.agent import Agent
 from harness_core.config import ConfigError
 from harness_core.facts import FactError
 from harness_core.harness import Harness
 from harness_core.journal import JournalError, SessionNotFound, Summary
+from harness_core.model.http import preload
 from harness_core.model.protocol import ModelSetupError
+from harness_core.plugins.options import MODE, set_option
 
 log = logging.getLogger(__name__)
+
+PATIENCE = 2.0
+"""Seconds after the first session until providers are asked for their models."""
 
 
 class Host:
     """The sessions of one connection over one harness."""
 
-    def __init__(self, harness: Harness, peer: Peer) -> None:
+    def __init__(self, harness: Harness, peer: Peer, client: ClientCapabilities) -> None:
         self.harness = harness
         self.peer = peer
+        self.client = client
+        self._models = harness.models()
+        self._search: asyncio.Task[None] | None = None
         self.sessions: dict[str, AcpSession] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._lanes = Lanes()
 
     # --- sign-in -------------------------------------------------------------------------------
 
@@ -44,7 +53,7 @@ class Host:
         """``authenticate``: check that the configured model can be used (V1-AUTH-05)."""
         method = v1.validate(v1.Authenticate, params).method_id
         if method not in (entry["id"] for entry in AUTH_METHODS):
-            raise RpcError(INVALID_PARAMS, f"there is no auth method {method!r}")
+            raise RpcError(INVALID_PARAMS, f"there is no auth method {method[:128]!r}")
         try:
             self.harness.runtime.model(self.harness.settings.model)
         except ModelSetupError as failure:
@@ -62,22 +71,23 @@ class Host:
             agent = await self.harness.create(cwd, roots)
         except ConfigError as failure:
             raise _misconfigured(failure) from None
+        set_option(agent, MODE, agent.settings.mode, initial=True)
         session = self._adopt(agent)
         inbound.after.append(lambda: self._announce(session))
-        return {"sessionId": session.id}
+        return {"sessionId": session.id, **session.options.state()}
 
     async def load(self, inbound: Inbound, params: Params) -> Params:
         """``session/load``: everything is replayed before the answer (V1-LOAD-03)."""
-        session = await self._open(params)
+        session = await self._open(inbound, params)
         session.replay()
         inbound.after.append(lambda: self._announce(session))
-        return {}
+        return session.options.state()
 
     async def resume(self, inbound: Inbound, params: Params) -> Params:
         """``session/resume``: as load, without replay (V1-RESUME-02)."""
-        session = await self._open(params)
+        session = await self._open(inbound, params)
         inbound.after.append(lambda: self._announce(session))
-        return {}
+        return session.options.state()
 
     async def list_sessions(self, _: Inbound, params: Params) -> Params:
         """``session/list``."""
@@ -86,25 +96,45 @@ class Host:
             page = await self.harness.list(request.cwd, request.cursor)
         except ValueError:
             raise RpcError(INVALID_PARAMS, "this cursor is not one of ours") from None
-        result: dict[str, Any] = {"sessions": [_info(summary) for summary in page.sessions]}
+        result: dict[str, Any] = {
+            "sessions": [_info(s) for s in page.sessions if s.title is not None]
+        }
         if page.cursor is not None:
             result["nextCursor"] = page.cursor
         return result
 
     async def close(self, _: Inbound, params: Params) -> Params:
         """``session/close``: succeeds for a session that is not open, too (V1-CLOSE-04)."""
-        await self._close(v1.validate(v1.OfSession, params).session_id)
+        id = v1.validate(v1.OfSession, params).session_id
+        async with self._lanes.lane(id):
+            await self._close(id)
         return {}
 
     async def delete(self, _: Inbound, params: Params) -> Params:
         """``session/delete``: closed first if it is open; succeeds if there is none (V1-DEL-03)."""
         id = v1.validate(v1.OfSession, params).session_id
-        await self._close(id)
-        try:
-            await self.harness.delete(id)
-        except JournalError as failure:
-            raise _journal_error(failure) from None
+        async with self._lanes.lane(id):
+            await self._close(id)
+            try:
+                await self.harness.delete(id)
+            except JournalError as failure:
+                raise _journal_error(failure) from None
         return {}
+
+    async def set_mode(self, _: Inbound, params: Params) -> Params:
+        """``session/set_mode``, also while a turn runs (V1-MODE-02)."""
+        request = v1.validate(v1.SetMode, params)
+        async with self._lanes.lane(request.session_id):
+            self._session(request.session_id).options.set(MODE, request.mode_id)
+        return {}
+
+    async def set_option(self, _: Inbound, params: Params) -> Params:
+        """``session/set_config_option``; answered with the complete list (V1-CFG-03)."""
+        request = v1.validate(v1.SetOption, params)
+        async with self._lanes.lane(request.session_id):
+            options = self._session(request.session_id).options
+            options.set(request.config_id, request.value)
+            return {"configOptions": options.listed()}
 
     # --- turns ---------------------------------------------------------------------------------
 
@@ -112,49 +142,61 @@ class Host:
         """``session/prompt``."""
         request = v1.validate(v1.Prompt, params)
         content = blocks_of(request.prompt)
-        if request.session_id in self._locks:
-            async with self._locks[request.session_id]:
-                pass
-        session = self.sessions.get(request.session_id)
-        if session is None:
-            raise _unknown(request.session_id)
-        try:
-            return await session.prompt(inbound, content)
-        except AgentDisposed:
-            raise _unknown(request.session_id) from None
+        async with self._lanes.lane(request.session_id):
+            session = self._session(request.session_id)
+            waiter = session.send(inbound, content)
+        return await session.answer(waiter)
 
     async def cancel(self, _: Inbound, params: Params) -> Params:
         """``session/cancel``: never answered, harmless at any time (V1-CANCEL-01)."""
-        session = self.sessions.get(v1.validate(v1.OfSession, params).session_id)
-        if session is not None:
-            session.cancel()
+        id = v1.validate(v1.OfSession, params).session_id
+        async with self._lanes.lane(id):
+            session = self.sessions.get(id)
+            if session is not None:
+                session.cancel()
         return {}
 
     # --- small things --------------------------------------------------------------------------
 
+    def _session(self, id: str) -> AcpSession:
+        """The open session of that id. Raises ``RpcError`` (V1-RPC-09)."""
+        session = self.sessions.get(id)
+        if session is None:
+            raise _unknown(id)
+        return session
+
     def _adopt(self, agent: Agent) -> AcpSession:
-        session = AcpSession(agent, self.peer)
+        session = AcpSession(agent, self.peer, self.client, self._models)
         self.sessions[session.id] = session
         return session
 
     def _announce(self, session: AcpSession) -> None:
         """What a client is told only after it knows the session (V1-NEW-12, V1-CMD-01)."""
         session.update(announced())
+        if self._search is None:
+            self._search = asyncio.ensure_future(self._find_models())
 
-    async def _open(self, params: Params) -> AcpSession:
+    async def _find_models(self) -> None:
+        """Ask the providers for their models, once, when there is nothing better to do."""
+        await asyncio.sleep(PATIENCE)
+        await asyncio.to_thread(preload)
+        found = await self.harness.find_models()
+        if found != self._models:
+            self._models = found
+            for session in self.sessions.values():
+                session.offer(found)
+
+    async def _open(self, inbound: Inbound, params: Params) -> AcpSession:
         request = v1.validate(v1.OldSession, params)
         id = request.session_id
         cwd, roots = _directories(request)
         _refuse_remote(request)
-        lock = self._locks.setdefault(id, asyncio.Lock())
-        try:
-            async with lock:
-                return await self._open_locked(id, cwd, roots)
-        finally:
-            if not lock.locked():
-                self._locks.pop(id, None)
+        async with self._lanes.lane(id):
+            session = await self._open_in_lane(id, cwd, roots)
+            session.owe(inbound)
+            return session
 
-    async def _open_locked(self, id: str, cwd: str, roots: list[Path]) -> AcpSession:
+    async def _open_in_lane(self, id: str, cwd: str, roots: list[Path]) -> AcpSession:
         session = self.sessions.get(id)
         if session is None:
             try:
@@ -204,13 +246,13 @@ def _same_directory(stored: str, given: str) -> None:
 
 def _unknown(id: str) -> RpcError:
     return RpcError(
-        NOT_FOUND, "there is no open session with this id: load it first", {"sessionId": id}
+        NOT_FOUND, "there is no open session with this id: load it first", {"sessionId": id[:128]}
     )
 
 
 def _journal_error(failure: JournalError) -> RpcError:
     code = NOT_FOUND if isinstance(failure, SessionNotFound) else INTERNAL_ERROR
-    return RpcError(code, str(failure), {"sessionId": failure.session})
+    return RpcError(code, str(failure), {"sessionId": failure.session[:128]})
 
 
 def _misconfigured(failure: ConfigError) -> RpcError:

@@ -349,6 +349,8 @@ def replay(events: Iterable[SessionEvent], state: State) -> list[Update]:
                     calls[id].update({**update, "sessionUpdate": "tool_call"})
                 case {"sessionUpdate": "usage_update"}:
                     usage = [update]
+                case {"sessionUpdate": "notice"}:  # live only (V1-NOTE-03)
+                    continue
                 case {"content": {"text": str(text)}} if updates and _follows(updates[-1], update):
                     updates[-1]["content"]["text"] += text
                 case _:

@@ -36,6 +36,8 @@ METHODS: Final[Mapping[str, str]] = {
     "session/load": "load",
     "session/resume": "resume",
     "session/list": "list_sessions",
+    "session/set_mode": "set_mode",
+    "session/set_config_option": "set_option",
     "session/close": "close",
     "session/delete": "delete",
     "session/prompt": "prompt",

@@ -8,24 +8,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any
 
+from acp_server.capabilities import ClientCapabilities
+from acp_server.client_files import ClientFiles
+from acp_server.client_terminal import ClientTerminals
 from acp_server.commands import explain
 from acp_server.framing import INTERNAL_ERROR
+from acp_server.options import OptionsDesk
 from acp_server.permission import PermissionDesk
 from acp_server.projection import State, Update, project, replay
 from acp_server.rpc import Inbound, Peer, RpcError
 from acp_server.settlement import CANCELLED, Outcome, Settlement
-from harness_core.agent import AGENT_DISPOSED, INBOX_DISCARDED, Agent, InboxChange
+from harness_core.agent import (
+    AGENT_DISPOSED,
+    INBOX_DISCARDED,
+    Agent,
+    AgentDisposed,
+    InboxChange,
+)
 from harness_core.bus import Next
 from harness_core.content import UserBlock, UserMessage
-from harness_core.facts import TurnEnd, TurnStart
+from harness_core.facts import SessionOption, TurnEnd, TurnStart
 from harness_core.harness import new_id
 from harness_core.loop import PRE_STEP, PreStep
+from harness_core.model.protocol import ModelInfo
+from harness_core.plugins.options import DELEGATE, MODE, options
 from harness_core.session import SESSION_EVENT, SessionEvent
-from harness_core.tools.pipeline import APPROVE
+from harness_core.tools.pipeline import APPROVE, EXECUTE
 
 log = logging.getLogger(__name__)
+
+GONE = Outcome(None, RpcError(INTERNAL_ERROR, "the session ended before the turn did"))
+"""What becomes of a prompt whose agent has failed."""
 
 NOT_ECHOED = "user_message_chunk"
 """Live prompts are not sent back to the client that wrote them (B.1)."""
@@ -34,15 +50,22 @@ NOT_ECHOED = "user_message_chunk"
 class AcpSession:
     """One session on one connection."""
 
-    def __init__(self, agent: Agent, peer: Peer) -> None:
+    def __init__(
+        self, agent: Agent, peer: Peer, client: ClientCapabilities, models: Sequence[ModelInfo]
+    ) -> None:
         self.agent = agent
         self.peer = peer
+        self._client = client
+        self.options = OptionsDesk(agent, client.boolean_options, models)
+        self._terminals: dict[str, str] = {}
+        """The client's terminal that shows a call, by call id."""
         self._state = self._fresh_state()
         for event in agent.session.events:
             project(event, self._state)
         self._waiting: dict[str, Waiter] = {}
         self._quiet = asyncio.Event()
         self._quiet.set()
+        self._owed = 0
         self._even = asyncio.Event()
         self._even.set()
         self._closed = False
@@ -53,6 +76,29 @@ class AcpSession:
         agent.bus.on(APPROVE, PermissionDesk(self).approve)
         agent.bus.on(PRE_STEP, self._take_turns)
         agent.bus.on(PRE_STEP, explain)
+        self._delegate()
+
+    def _delegate(self) -> None:
+        """Use the editor's files and terminals, where it offers them and the user wants it."""
+        if self._client.read_files and self._client.write_files:
+            self.agent.file_backend = ClientFiles(self.request, self._delegating)
+        if self._client.terminal:
+            terminals = ClientTerminals(self.request, self._delegating, self._embed)
+            self.agent.bus.on(EXECUTE, terminals.execute)
+
+    def _delegating(self) -> bool:
+        return options(self.agent)[DELEGATE] is True
+
+    def _embed(self, call: str, terminal: str) -> None:
+        """Show a terminal in its tool call, from here on (V1-TERM-06)."""
+        self._terminals[call] = terminal
+        self.update(
+            {
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": call,
+                "content": [{"type": "terminal", "terminalId": terminal}],
+            }
+        )
 
     @property
     def id(self) -> str:
@@ -60,14 +106,36 @@ class AcpSession:
         return self.agent.session.id
 
     def _fresh_state(self) -> State:
-        return State(str(self.agent.cwd), self.agent.tools.get)
+        return State(str(self.agent.cwd), self.agent.tools.get, notices=self._client.notices)
 
     # --- to the client -------------------------------------------------------------------------
 
     def _show(self, event: SessionEvent) -> None:
         for update in project(event, self._state):
             if update["sessionUpdate"] != NOT_ECHOED:
-                self.update(update)
+                self.update(self._with_terminal(update))
+        if isinstance(event.fact, SessionOption):
+            self._options_changed(event.fact)
+
+    def _with_terminal(self, update: Update) -> Update:
+        """A call that a terminal shows keeps showing it; the text is for those who come later."""
+        terminal = self._terminals.get(update.get("toolCallId", ""))
+        if terminal is not None and "content" in update:
+            return {**update, "content": [{"type": "terminal", "terminalId": terminal}]}
+        return update
+
+    def offer(self, models: Sequence[ModelInfo]) -> None:
+        """Other models can be chosen from now."""
+        self.options.models = models
+        listed = self.options.listed()
+        self.update({"sessionUpdate": "config_option_update", "configOptions": listed})
+
+    def _options_changed(self, fact: SessionOption) -> None:
+        """Tell of a change through both APIs, whoever made it (V1-MODE-03, V1-CFG-05)."""
+        listed = self.options.listed()
+        self.update({"sessionUpdate": "config_option_update", "configOptions": listed})
+        if fact.id == MODE:
+            self.update({"sessionUpdate": "current_mode_update", "currentModeId": fact.value})
 
     def update(self, update: Update) -> None:
         """Send a ``session/update``; it leaves after the log was handed to the system."""
@@ -87,18 +155,26 @@ class AcpSession:
 
     # --- prompts -------------------------------------------------------------------------------
 
-    async def prompt(self, inbound: Inbound, content: tuple[UserBlock, ...]) -> dict[str, Any]:
-        """Run one prompt to its answer. Raises ``RpcError`` if its turn fails (V1-TURN-05).
-
-        The waiter is in place before the message is queued, and everything of its turn is flushed
-        and queued for the client before this returns (V1-TURN-04).
-        """
-        message = UserMessage(new_id(), content)
-        waiter = self._waiting[message.id] = Waiter(message.id)
+    def send(self, inbound: Inbound, content: tuple[UserBlock, ...]) -> Waiter:
+        """Queue a prompt. Its waiter is in place before its message is. Never waits."""
+        waiter = Waiter(new_id(), inbound)
+        id = waiter.settlement.message
+        self._waiting[id] = waiter
         self._quiet.clear()
-        inbound.on_cancel = lambda: self.cancel_prompt(message.id)
-        inbound.after.append(lambda: self._answered(message.id))
-        self.agent.send(message)
+        inbound.on_cancel = lambda: self.cancel_prompt(id)
+        inbound.after.append(lambda: self._answered(id))
+        try:
+            self.agent.send(UserMessage(id, content))
+        except AgentDisposed:
+            self._decide(waiter, GONE)
+        return waiter
+
+    async def answer(self, waiter: Waiter) -> dict[str, Any]:
+        """Await a prompt's outcome. Raises ``RpcError`` if its turn failed (V1-TURN-05).
+
+        Everything of its turn is flushed and queued for the client before this returns
+        (V1-TURN-04).
+        """
         outcome = await waiter.outcome
         try:
             await self.agent.session.flush()
@@ -116,12 +192,20 @@ class AcpSession:
         self._waiting.pop(message, None)
         if not self._waiting:
             self._quiet.set()
-        if not any(waiter.outcome.done() for waiter in self._waiting.values()):
+
+    def owe(self, inbound: Inbound) -> None:
+        """What ``inbound`` is answered is known: until it is sent, no turn shows anything new.
+        Clients take what they are shown for a part of what they wait for."""
+        self._owed += 1
+        self._even.clear()
+        inbound.after.append(self._pay)
+
+    def _pay(self) -> None:
+        self._owed -= 1
+        if not self._owed:
             self._even.set()
 
     async def _take_turns(self, draft: PreStep, following: Next[PreStep, PreStep]) -> PreStep:
-        """A turn shows nothing before the one before it is answered: clients add what they are
-        shown to the prompt that they wait for."""
         await self._even.wait()
         return await following(draft)
 
@@ -131,23 +215,23 @@ class AcpSession:
         for waiter in self._waiting.values():
             outcome = waiter.settlement.observe(event)
             if outcome is not None:
-                self._owe(waiter, outcome)
+                self._decide(waiter, outcome)
 
     def _discarded(self, change: InboxChange) -> None:
         waiter = self._waiting.get(change.message.id)
         if waiter is not None:
             failed = RpcError(INTERNAL_ERROR, change.why, {"reason": "refused"})
-            self._owe(waiter, Outcome(None, failed) if change.failed else CANCELLED)
+            self._decide(waiter, Outcome(None, failed) if change.failed else CANCELLED)
 
     def _disposed(self, _: Agent) -> None:
-        gone = RpcError(INTERNAL_ERROR, "the session ended before the turn did")
         for waiter in self._waiting.values():
-            self._owe(waiter, Outcome(None, gone))
+            self._decide(waiter, GONE)
 
-    def _owe(self, waiter: Waiter, outcome: Outcome) -> None:
-        """The outcome is known; until the answer is sent, nothing new is begun."""
-        waiter.settle(outcome)
-        self._even.clear()
+    def _decide(self, waiter: Waiter, outcome: Outcome) -> None:
+        """Settle a prompt; only the first outcome counts."""
+        if not waiter.outcome.done():
+            waiter.outcome.set_result(outcome)
+            self.owe(waiter.inbound)
 
     def cancel(self) -> None:
         """``session/cancel``: the running turn and everything queued (V1-CANCEL-02, V1-TURN-07)."""
@@ -173,13 +257,9 @@ class AcpSession:
 
 
 class Waiter:
-    """A prompt's settlement and the future that its request awaits."""
+    """A prompt's settlement, its request, and the future that awaits its outcome."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, inbound: Inbound) -> None:
         self.settlement = Settlement(message)
+        self.inbound = inbound
         self.outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-
-    def settle(self, outcome: Outcome) -> None:
-        """Set the outcome; only the first counts."""
-        if not self.outcome.done():
-            self.outcome.set_result(outcome)

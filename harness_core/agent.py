@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness_core.config import Settings
     from harness_core.loop import Loop
     from harness_core.runtime import Runtime
-    from harness_core.tools.files import Files
+    from harness_core.tools.files import FileBackend, Files
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +135,8 @@ class Agent:
         """Live objects that plugins keep with this agent, by name."""
         self.closers: list[Callable[[], Awaitable[None]]] = []
         """Awaited when the agent ends, last in first out, each contained."""
+        self.file_backend: FileBackend | None = None
+        """Where text files are read and written; the disk if a front end sets nothing else."""
         self._files: Files | None = None
         self._wake = anyio.Event()
         self._idle = anyio.Event()
@@ -153,7 +155,7 @@ class Agent:
         if self._files is None:
             from harness_core.tools.files import Files
 
-            self._files = Files(self.cwd, self.roots[1:])
+            self._files = Files(self.cwd, self.roots[1:], backend=self.file_backend)
         return self._files
 
     def set_roots(self, roots: Sequence[Path]) -> None:

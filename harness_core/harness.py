@@ -29,7 +29,7 @@ from harness_core.facts import SeedEnd
 from harness_core.history import repair
 from harness_core.journal import Journal, Page, Stored
 from harness_core.loop import Loop, StepLoop
-from harness_core.model.protocol import Model
+from harness_core.model.protocol import Model, ModelInfo
 from harness_core.model.settings import ModelSettings
 from harness_core.plugins import approvals, instructions, options, retry, titles
 from harness_core.plugins.rule_store import RuleStore
@@ -73,7 +73,8 @@ class Harness:
     """Runs agents over a journal. Use as an async context manager.
 
     ``tools`` replaces the built-in ones, ``resolve`` how a model is made from its id, ``loop`` what
-    a turn does; ``rules`` is where permissions are remembered beyond a session. Raises ``ConfigError``.
+    a turn does; ``rules`` is where permissions are remembered beyond a session. Raises
+    ``ConfigError``.
     """
 
     def __init__(
@@ -98,8 +99,9 @@ class Harness:
         registry = ToolRegistry(self.bus)
         for tool in _builtin(self.settings) if tools is None else tools:
             registry.register(tool)
+        self._env = os.environ if env is None else env
         self.runtime = Runtime(
-            resolve or self._resolver(os.environ if env is None else env),
+            resolve or self._resolver(self._env),
             registry,
             Pipeline(),
             Prompt(),
@@ -117,6 +119,21 @@ class Harness:
             return look_up(id, ModelSettings(id, self.settings.providers), env)
 
         return resolve
+
+    def models(self) -> list[ModelInfo]:
+        """The models to choose from, as far as they are known without asking anybody."""
+        from harness_core.model.choices import known_models
+
+        return known_models(self._model_settings(), self._env)
+
+    async def find_models(self) -> list[ModelInfo]:
+        """The models to choose from, after their providers were asked. Raises nothing."""
+        from harness_core.model.choices import available_models
+
+        return await available_models(self._model_settings(), self._env)
+
+    def _model_settings(self) -> ModelSettings:
+        return ModelSettings(self.settings.model, self.settings.providers)
 
     async def __aenter__(self) -> Self:
         self._tasks = await anyio.create_task_group().__aenter__()

@@ -107,6 +107,21 @@ class OfSession(Wire):
     session_id: str
 
 
+class SetMode(Wire):
+    """``session/set_mode``."""
+
+    session_id: str
+    mode_id: str
+
+
+class SetOption(Wire):
+    """``session/set_config_option``; whether ``value`` fits is for the option to say."""
+
+    session_id: str
+    config_id: str
+    value: str | bool
+
+
 class ListSessions(Wire):
     """``session/list``."""
 

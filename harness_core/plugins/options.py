@@ -71,9 +71,12 @@ def options(agent: Agent) -> dict[str, str | bool]:
     return {**defaults, **Chosen.of(agent).values}
 
 
-def set_option(agent: Agent, id: str, value: str | bool) -> None:
-    """Record a change; nothing is recorded if it is none. Raises ``FactRefused``."""
-    if options(agent).get(id) != value:
+def set_option(agent: Agent, id: str, value: str | bool, *, initial: bool = False) -> None:
+    """Record a change; nothing is recorded if it is none. Raises ``FactRefused``.
+
+    ``initial`` records what a session begins with: later settings do not change it.
+    """
+    if initial or options(agent).get(id) != value:
         agent.session.append(SessionOption(id, value))
 
 
