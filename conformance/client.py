@@ -213,9 +213,16 @@ class Client:
     # Sending.
 
     async def send_raw(self, data: bytes) -> None:
-        """Write bytes as they are; complete lines are recorded as frames."""
+        """Write bytes as they are; complete lines are recorded as frames.
+
+        Raises ``Hung`` if the agent does not read them.
+        """
         self._record_ours(data)
-        await self.process.write(data)
+        try:
+            async with asyncio.timeout(self.timeout):
+                await self.process.write(data)
+        except TimeoutError:
+            raise Hung(f"the agent did not read its stdin for {self.timeout:g} s") from None
 
     async def send(self, message: Any) -> None:
         """Write one JSON message as a line."""
@@ -391,9 +398,15 @@ class Client:
     def _obituary(self, what: str) -> str:
         code = self.process.code
         how = "closed its stdout" if code is None else f"exited with code {code}"
-        last = self.stderr.strip().splitlines()[-1:]
-        said = f"; the last line of its stderr: {last[0][:200]}" if last else ""
+        said = f"; it wrote to stderr: {line}" if (line := telling(self.stderr)) else ""
         return f"the agent {how} while we waited for the {what}{said}"
+
+
+def telling(stderr: str) -> str:
+    """The line of an agent's stderr that most likely says why it ended, shortened."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or [""])[-1][:200]
 
 
 def not_found(request: AgentRequest) -> Any:

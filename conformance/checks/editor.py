@@ -152,12 +152,16 @@ class Turn:
         return (response.message if response else None) or {}
 
     async def until_text(self, text: str) -> None:
-        """Wait until the agent has said ``text``."""
-        await self.session.editor.until(lambda: text in self.text, f"text {text!r}")
+        """Wait until the agent has said ``text``; an answer without it is a failure."""
+        await self.session.editor.until(
+            lambda: text in self.text or self.sent.response, f"text {text!r}"
+        )
+        said = f"the prompt was answered with {self.outcome} and without the text {text!r}"
+        require(text in self.text, said)
 
     async def until_tool(self) -> None:
-        """Wait until the agent has announced a tool call."""
-        await self.session.editor.until(lambda: self.tools, "tool call")
+        """Wait until the agent has announced a tool call, or answered without one."""
+        await self.session.editor.until(lambda: self.tools or self.sent.response, "tool call")
 
 
 @dataclass(slots=True)

@@ -30,14 +30,14 @@ GATED_UPDATES = ("notice", "compaction_update", "compaction_summary_chunk")
 async def version_one(ctx: Context) -> None:
     """Ask for protocol version 1.
 
-    The answer says 1 and has a capability object; if there is ``agentInfo``, it has a name and a
-    version.
+    The answer says 1. If there are capabilities, they are an object; if there is ``agentInfo``, it
+    has a name and a version.
     """
     async with ctx.agent() as editor:
         result = await editor.initialize()
     version = result.get("protocolVersion")
     require(version == 1 and version is not True, f"protocolVersion is {version!r}, expected 1")
-    require_object(result.get("agentCapabilities"), "agentCapabilities")
+    require_object(result.get("agentCapabilities", {}), "agentCapabilities")
     info = result.get("agentInfo")
     if info is not None:
         named = isinstance(info, dict) and info.get("name") and "version" in info
@@ -50,6 +50,14 @@ async def agent_info(ctx: Context) -> None:
     async with ctx.agent() as editor:
         result = await editor.initialize()
     require_object(result.get("agentInfo"), "agentInfo")
+
+
+@check("INIT-01.capabilities", "the agent states its capabilities", Level.SHOULD, "V1-INIT-11")
+async def capabilities_stated(ctx: Context) -> None:
+    """The answer to ``initialize`` has a capability object."""
+    async with ctx.agent() as editor:
+        result = await editor.initialize()
+    require_object(result.get("agentCapabilities"), "agentCapabilities")
 
 
 @check("INIT-02", "a newer version", Level.MUST, "V1-INIT-04")
@@ -131,11 +139,11 @@ async def no_capabilities(ctx: Context) -> None:
     await _uses_nothing(ctx, ABSENT)
 
 
-@check("INIT-07.malformed", "malformed capabilities", Level.MUST, "V1-INIT-19", "session")
+@check("INIT-07.malformed", "malformed capabilities", Level.REC, "V1-INIT-19", "session")
 async def malformed_capabilities(ctx: Context) -> None:
     """Send capabilities as null, as a number, and with fields of the wrong type.
 
-    They count as absent (the schema says so), and nothing is used.
+    They count as absent, as the schema advises, and nothing is used.
     """
     for capabilities in (None, 5, {"fs": 5, "terminal": "yes", "elicitation": [], "session": 1}):
         await _uses_nothing(ctx, capabilities)

@@ -132,15 +132,24 @@ async def meta_collision(ctx: Context) -> None:
     require("the right one" in turn.text, "the prompt was answered without the model's text")
 
 
-@check("RPC-09", "_meta of any shape", Level.MUST, "V1-EXT-02", "session")
+@check("RPC-09", "_meta of any content", Level.MUST, "V1-EXT-02", "session")
+async def meta_contents(ctx: Context) -> None:
+    """Send ``_meta`` as null, empty, and as a nested object. It changes nothing."""
+    await _with_meta(ctx, None, {}, {"deep": {"er": [None, {"x": 1}]}})
+
+
+@check("RPC-09.malformed", "_meta that is no object", Level.REC, "V1-EXT-02 advice", "session")
 async def meta_garbage(ctx: Context) -> None:
-    """Send ``_meta`` as a number, null and a nested object. It is ignored."""
-    shapes: tuple[Any, ...] = (5, None, {"deep": {"er": [None, {"x": 1}]}}, "text", [])
+    """Send ``_meta`` as a number, a text and a list. It counts as absent, as the schema advises."""
+    await _with_meta(ctx, 5, "text", [])
+
+
+async def _with_meta(ctx: Context, *shapes: Any) -> None:
     async with ctx.connection() as editor:
         for shape in shapes:
             session = await editor.new_session(ctx.cwd, _meta=shape)
-        if not ctx.profile.lacks("model"):
-            require_stop(await session.prompt("@say fine", _meta=5), "end_turn")
+            if not ctx.profile.lacks("model"):
+                require_stop(await session.prompt("@say fine", _meta=shape), "end_turn")
 
 
 @check("RPC-10", "trace context", Level.MAY, "V1-EXT-04", "permission")
@@ -177,14 +186,21 @@ async def error_hygiene(ctx: Context) -> None:
         require("Traceback (most recent" not in raw, "a message shows a traceback", message)
 
 
-@check("EXT-01", "custom methods", Level.MUST, "V1-EXT-05 V1-EXT-06")
+@check("EXT-01", "custom methods", Level.MUST, "V1-EXT-05 V1-RPC-02")
 async def custom_methods(ctx: Context) -> None:
     """Send an unknown request and an unknown notification whose names begin with ``_``.
 
-    The request is answered by -32601 with its id, the notification by nothing.
+    The request is answered with its id, the notification by nothing.
     """
     async with ctx.connection() as editor:
-        error = await (await editor.start("_conformance.invalid/custom", {"a": 1})).error()
-        require_code(error, -32601, what="an unknown custom request")
+        await (await editor.start("_conformance.invalid/custom", {"a": 1})).wait()
         await editor.notify("_conformance.invalid/custom", {"a": 1})
         await silent(editor, 0)
+
+
+@check("EXT-01.code", "unknown custom methods are not found", Level.SHOULD, "V1-EXT-06")
+async def custom_method_code(ctx: Context) -> None:
+    """Send an unknown request whose name begins with ``_``. It is answered by -32601."""
+    async with ctx.connection() as editor:
+        error = await (await editor.start("_conformance.invalid/custom", {"a": 1})).error()
+    require_code(error, -32601, what="an unknown custom request")

@@ -337,6 +337,7 @@ async def throughput(ctx: Context) -> None:
         turn = await session.start(chunks(count, "w{i} "))
         await turn.sent.wait(4 * ctx.timeout)
         written = session.editor.process.bytes_out - before
+    require_stop(turn, "end_turn")
     whole = "".join(f"w{i} " for i in range(count)).strip()
     require(whole in turn.text, "text was lost or reordered")
     require(written < count * 1024, f"{written} bytes were written for {count} chunks")

@@ -23,6 +23,7 @@ from toy.peer import (
     INTERNAL,
     INVALID_PARAMS,
     INVALID_REQUEST,
+    NO_ANSWER,
     NO_RESOURCE,
     NOT_FOUND,
     Failure,
@@ -100,8 +101,8 @@ class Agent:
                 return await self.set_option(params)
         if broken("INIT-10.absent") and method == "session/fork":
             return {}
-        if broken("EXT-01") and method.startswith("_"):
-            return {}
+        if method.startswith("_") and broken("EXT-01", "EXT-01.code"):
+            return {} if broken("EXT-01.code") else NO_ANSWER
         raise Failure(INTERNAL if broken("RPC-01") else NOT_FOUND, f"There is no method {method}")
 
     def _strictness(self, method: str, params: Json) -> None:
@@ -109,8 +110,11 @@ class Agent:
             raise Failure(INVALID_PARAMS, "There are no params")
         if broken("RPC-07") and set(params) - PARAMS.get(method, set(params)):
             raise Failure(INVALID_PARAMS, "There are unknown fields")
-        if broken("RPC-09") and not isinstance(params.get("_meta", {}), dict | None):
+        meta = params.get("_meta", {})
+        if broken("RPC-09.malformed") and not isinstance(meta, dict | None):
             raise Failure(INVALID_PARAMS, "_meta is no object")
+        if broken("RPC-09") and (meta is None or "deep" in meta):
+            raise Failure(INVALID_PARAMS, "_meta is strange")
 
     def notification(self, method: str, params: Json) -> None:
         if method == "session/cancel":
@@ -159,6 +163,8 @@ class Agent:
             "authMethods": self._logins(),
         }
         if broken("INIT-01"):
+            result["protocolVersion"] = 2
+        if broken("INIT-01.capabilities"):
             del result["agentCapabilities"]
         if broken("INIT-01.info"):
             del result["agentInfo"]
