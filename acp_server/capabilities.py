@@ -91,9 +91,11 @@ def initialize_result() -> dict[str, Any]:
                 "resume": {},
                 "close": {},
                 "delete": {},
+                "fork": {},
                 "additionalDirectories": {},
             },
             "auth": {},
         },
         "authMethods": AUTH_METHODS,
+        "_meta": {"steering": {"supported": True}},
     }

@@ -14,6 +14,7 @@ from typing import Any
 from acp_server.capabilities import AUTH_METHODS, ClientCapabilities
 from acp_server.commands import announced
 from acp_server.content import blocks_of
+from acp_server.fork import fork_point
 from acp_server.framing import AUTH_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS, NOT_FOUND
 from acp_server.lanes import Lanes
 from acp_server.projection import timestamp
@@ -22,8 +23,9 @@ from acp_server.sessions import AcpSession
 from acp_server.wire import v1
 from harness_core.agent import Agent
 from harness_core.config import ConfigError
+from harness_core.content import UserMessage
 from harness_core.facts import FactError
-from harness_core.harness import Harness
+from harness_core.harness import ForkError, Harness, new_id
 from harness_core.journal import JournalError, SessionNotFound, Summary
 from harness_core.model.http import preload
 from harness_core.model.protocol import ModelSetupError
@@ -89,6 +91,23 @@ class Host:
         inbound.after.append(lambda: self._announce(session))
         return session.options.state()
 
+    async def fork(self, inbound: Inbound, params: Params) -> Params:
+        """``session/fork``: a new session with the past of another, which stays as it is."""
+        request = v1.validate(v1.ForkSession, params)
+        cwd, roots = _directories(request)
+        _refuse_remote(request)
+        try:
+            stored = await self.harness.read(request.session_id)
+            at = fork_point(stored.events, request.message) if request.message else None
+            agent = await self.harness.fork(request.session_id, cwd, roots, at)
+        except JournalError as failure:
+            raise _journal_error(failure) from None
+        except ForkError as failure:
+            raise RpcError(INVALID_PARAMS, str(failure)) from None
+        session = self._adopt(agent)
+        inbound.after.append(lambda: self._announce(session))
+        return {"sessionId": session.id, **session.options.state()}
+
     async def list_sessions(self, _: Inbound, params: Params) -> Params:
         """``session/list``."""
         request = v1.validate(v1.ListSessions, params)
@@ -146,6 +165,17 @@ class Host:
             session = self._session(request.session_id)
             waiter = session.send(inbound, content)
         return await session.answer(waiter)
+
+    async def steer(self, _: Inbound, params: Params) -> Params:
+        """``_session/steering``: a message for the turn that runs, or for one of its own."""
+        request = v1.validate(v1.Steering, params)
+        agent = self._session(request.session_id).agent
+        content = blocks_of(request.prompt)
+        if agent.turn is None and request.prompt_required:
+            return {"outcome": "promptRequired", "reason": "noRunningTurn"}
+        outcome = "startedNewTurn" if agent.turn is None else "injected"
+        agent.steer(UserMessage(new_id(), content, source="steering"))
+        return {"outcome": outcome}
 
     async def cancel(self, _: Inbound, params: Params) -> Params:
         """``session/cancel``: never answered, harmless at any time (V1-CANCEL-01)."""

@@ -38,10 +38,12 @@ METHODS: Final[Mapping[str, str]] = {
     "session/list": "list_sessions",
     "session/set_mode": "set_mode",
     "session/set_config_option": "set_option",
+    "session/fork": "fork",
     "session/close": "close",
     "session/delete": "delete",
     "session/prompt": "prompt",
     "session/cancel": "cancel",
+    "_session/steering": "steer",
 }
 """ACP methods and the ``Host`` methods that serve them."""
 

@@ -17,6 +17,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Discriminator,
+    Field,
     Tag,
     ValidationError,
 )
@@ -99,6 +100,20 @@ class OldSession(NewSession):
     """``session/load`` and ``session/resume``."""
 
     session_id: str
+
+
+class ForkSession(OldSession):
+    """``session/fork``; ``_meta["acp-harness"].message`` names a message to fork at."""
+
+    meta: Any = Field(default=None, alias="_meta")
+
+    @property
+    def message(self) -> str | None:
+        """The id of the message to fork at, if the client names one."""
+        match self.meta:
+            case {"acp-harness": {"message": str(id)}}:
+                return id
+        return None
 
 
 class OfSession(Wire):
@@ -204,6 +219,22 @@ class Prompt(Wire):
 
     session_id: str
     prompt: list[Block]
+
+
+class Steering(Wire):
+    """``_session/steering``: as a prompt, into the turn that runs."""
+
+    session_id: str
+    prompt: list[Block]
+    meta: Any = Field(default=None, alias="_meta")
+
+    @property
+    def prompt_required(self) -> bool:
+        """Whether the client would rather send a prompt itself if no turn runs."""
+        match self.meta:
+            case {"steering": {"idleBehavior": "promptRequired"}}:
+                return True
+        return False
 
 
 M = TypeVar("M", bound=Wire)
