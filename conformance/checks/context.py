@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from conformance import answers
-from conformance.checks.editor import Editor, Session, tool
+from conformance.checks.editor import NO_CAPABILITIES, Editor, Session, tool
 from conformance.checks.profile import Profile, writing
 from conformance.checks.verdict import NotApplicable
-from conformance.client import ABSENT, Answerer, Hung
+from conformance.client import Answerer, Hung
 from conformance.model_server import MODEL, ModelServer
 
 T = TypeVar("T")
@@ -181,7 +181,7 @@ class Context:
         self,
         answering: Mapping[str, Answerer] | None = None,
         *,
-        capabilities: Any = ABSENT,
+        capabilities: Any = NO_CAPABILITIES,
         **options: Any,
     ) -> AsyncIterator[Editor]:
         """A new agent process, initialized and, if that is needed, logged in."""
@@ -196,7 +196,7 @@ class Context:
         self,
         answering: Mapping[str, Answerer] | None = None,
         *,
-        capabilities: Any = ABSENT,
+        capabilities: Any = NO_CAPABILITIES,
         **options: Any,
     ) -> AsyncIterator[Session]:
         """A new agent process with a session in the workspace."""

@@ -17,6 +17,8 @@ from conformance.client import ABSENT, Client, Incoming, Json, Sent
 from conformance.process import survivors
 
 CLIENT_INFO = {"name": "acp-conformance", "title": "ACP conformance kit", "version": "1"}
+NO_CAPABILITIES: Json = {}
+"""What a client sends that offers nothing; leaving them out altogether is a check of its own."""
 CONVERSATION = frozenset(
     {
         "user_message_chunk",
@@ -34,7 +36,7 @@ class Editor(Client):
     """A client that knows how to open a session."""
 
     async def initialize(
-        self, capabilities: Any = ABSENT, *, version: Any = 1, **fields: Any
+        self, capabilities: Any = NO_CAPABILITIES, *, version: Any = 1, **fields: Any
     ) -> Json:
         """The agent's ``initialize`` result. Raises ``RpcError``."""
         params = initialize_params(capabilities, version, **fields)
@@ -237,7 +239,7 @@ def slow(count: int, milliseconds: int, text: str) -> str:
     return f"@slow {count} {milliseconds} {json.dumps(text)}"
 
 
-def initialize_params(capabilities: Any = ABSENT, version: Any = 1, **fields: Any) -> Json:
+def initialize_params(capabilities: Any = NO_CAPABILITIES, version: Any = 1, **fields: Any) -> Json:
     params: Json = {"protocolVersion": version, "clientInfo": CLIENT_INFO, **fields}
     return params if capabilities is ABSENT else {**params, "clientCapabilities": capabilities}
 
