@@ -7,6 +7,7 @@ forgets to release is found when the editor closes.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -74,6 +75,7 @@ class Terminal:
     """A command that the editor runs for the agent."""
 
     process: asyncio.subprocess.Process
+    changed: asyncio.Event
     output: bytearray = field(default_factory=bytearray)
     reading: asyncio.Task[None] | None = None
 
@@ -81,6 +83,7 @@ class Terminal:
         stdout = self.process.stdout
         while stdout is not None and (data := await stdout.read(4096)):
             self.output += data
+            self.changed.set()
 
     @property
     def status(self) -> schema.TerminalExitStatus | None:
@@ -104,7 +107,11 @@ class Editor(acp.Client):
         self.screens: defaultdict[str, Screen] = defaultdict(Screen)
         self.updates: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         self.questions: list[Question] = []
+        self.unsaved: dict[str, str] = {}
+        """What its buffers hold that the disk does not, by path."""
         self.terminals: dict[str, Terminal] = {}
+        self.released: list[Terminal] = []
+        self._numbers = itertools.count(1)
         self._changed = asyncio.Event()
 
     async def until(self, seen: Callable[[], Any]) -> None:
@@ -142,15 +149,18 @@ class Editor(acp.Client):
         limit: int | None = None,
         **_: Any,
     ) -> schema.ReadTextFileResponse:
+        text = self.unsaved.get(path)
         try:
-            lines = (await anyio.Path(path).read_text()).splitlines(keepends=True)
+            text = await anyio.Path(path).read_text() if text is None else text
         except FileNotFoundError:
             raise acp.RequestError.resource_not_found(path) from None
+        lines = text.splitlines(keepends=True)
         start = max((line or 1) - 1, 0)
         end = None if limit is None else start + limit
         return schema.ReadTextFileResponse(content="".join(lines[start:end]))
 
     async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> None:
+        self.unsaved.pop(path, None)
         await anyio.Path(path).write_text(content)
 
     # --- terminals -----------------------------------------------------------------------------
@@ -173,9 +183,9 @@ class Editor(acp.Client):
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
-        terminal = Terminal(process)
+        terminal = Terminal(process, self._changed)
         terminal.reading = asyncio.create_task(terminal.read())
-        id = f"term-{len(self.terminals) + 1}"
+        id = f"term-{next(self._numbers)}"
         self.terminals[id] = terminal
         return schema.CreateTerminalResponse(terminal_id=id)
 
@@ -201,8 +211,10 @@ class Editor(acp.Client):
             terminal.process.kill()
 
     async def release_terminal(self, session_id: str, terminal_id: str, **_: Any) -> None:
-        await self._terminal(terminal_id).end()
+        terminal = self._terminal(terminal_id)
         del self.terminals[terminal_id]
+        self.released.append(terminal)
+        await terminal.end()
 
     def _terminal(self, id: str) -> Terminal:
         if id not in self.terminals:

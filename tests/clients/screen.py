@@ -57,6 +57,11 @@ class Called:
         """The diffs in its content."""
         return [item for item in self.fields.get("content") or [] if item["type"] == "diff"]
 
+    @property
+    def terminal(self) -> bool:
+        """Whether one of the editor's terminals is shown in it."""
+        return any(item["type"] == "terminal" for item in self.fields.get("content") or [])
+
     def patch(self, update: Mapping[str, Any]) -> None:
         """Take what an update says; what is absent or null stays (V1-TOOL-04)."""
         news = {key: update[key] for key in SHOWN if update.get(key) is not None}
@@ -175,12 +180,14 @@ def _same(seen: Item, replayed: Item, cut: bool) -> bool:
             return (seen.who, seen.text) == (replayed.who, replayed.text)
         case Called(), Called() if cut and seen.status not in FINAL:
             return replayed.status in FINAL and seen.text.strip() in replayed.text
+        case Called(), Called() if seen.terminal:
+            # Terminals do not outlive their connection: text stands in their place (V1-LOAD-07).
+            same = seen.id == replayed.id and not replayed.terminal
+            return same and _without_content(seen) == _without_content(replayed)
         case Called(), Called():
-            return seen.id == replayed.id and _lasting(seen) == _lasting(replayed)
+            return (seen.id, seen.fields) == (replayed.id, replayed.fields)
     return False
 
 
-def _lasting(call: Called) -> dict[str, Any]:
-    """A call without terminals, which do not outlive their connection (V1-LOAD-07)."""
-    content = [item for item in call.fields.get("content") or [] if item["type"] != "terminal"]
-    return call.fields | {"content": content}
+def _without_content(call: Called) -> dict[str, Any]:
+    return {key: value for key, value in call.fields.items() if key != "content"}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.frames import Direction, Frame
@@ -142,6 +142,7 @@ def test_what_the_sdk_would_silently_drop_is_found() -> None:
     assert misread({"method": "session/update", "params": body}, None) == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(min_size=1), min_size=1), st.data())
 def test_a_screen_does_not_depend_on_how_text_was_cut(
     texts: list[str], data: st.DataObject
