@@ -2,17 +2,24 @@
 
 A command arrives as ordinary text that starts with ``/name`` (V1-CMD-02) and stays in the log as it
 was typed; the model is told beside it what it means. Anything else goes to the model as it is.
+Prompts of MCP servers are commands too: they are announced here and expanded by their plugin.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from acp_server.limits import Budget, cut
 from harness_core.bus import Next
 from harness_core.content import Text, UserMessage
 from harness_core.loop import PreStep
+from harness_core.plugins.mcp.prompts import PromptCommand
+
+LISTED, ABOUT = 40_000, 400
+"""Bytes of all commands of servers, and of what is said about one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +51,23 @@ COMMANDS = (
 )
 
 
-def announced() -> dict[str, Any]:
-    """The ``available_commands_update`` that lists them all (V1-CMD-01)."""
-    return {
-        "sessionUpdate": "available_commands_update",
-        "availableCommands": [
-            {"name": c.name, "description": c.description, "input": {"hint": c.hint}}
-            for c in COMMANDS
-        ],
-    }
+def announced(prompts: Iterable[PromptCommand] = ()) -> dict[str, Any]:
+    """The ``available_commands_update``: ours and the ``prompts`` of servers (V1-CMD-01).
+
+    The list is always whole, so texts are cut, and what finds no room is left out.
+    """
+    room = Budget(LISTED)
+    found = [_entry(c.name, c.description, c.hint) for c in COMMANDS]
+    for prompt in prompts:
+        entry = _entry(prompt.name, cut(prompt.description, ABOUT), cut(prompt.hint, ABOUT))
+        if room.take(entry):
+            found.append(entry)
+    return {"sessionUpdate": "available_commands_update", "availableCommands": found}
+
+
+def _entry(name: str, description: str, hint: str) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": name, "description": description}
+    return {**entry, "input": {"hint": hint}} if hint else entry
 
 
 def explanation(message: UserMessage) -> UserMessage | None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from acp_server.capabilities import AUTH_METHODS, ClientCapabilities
-from acp_server.commands import announced
 from acp_server.content import blocks_of
 from acp_server.fork import fork_point
 from acp_server.framing import AUTH_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS, NOT_FOUND
@@ -29,6 +28,7 @@ from harness_core.harness import ForkError, Harness, new_id
 from harness_core.journal import JournalError, SessionNotFound, Summary
 from harness_core.model.http import preload
 from harness_core.model.protocol import ModelSetupError
+from harness_core.plugins.mcp import RemoteSpec, ServerSpec, StdioSpec, servers_of
 from harness_core.plugins.options import MODE, set_option
 
 log = logging.getLogger(__name__)
@@ -68,11 +68,11 @@ class Host:
         """``session/new``."""
         request = v1.validate(v1.NewSession, params)
         cwd, roots = _directories(request)
-        _refuse_remote(request)
         try:
             agent = await self.harness.create(cwd, roots)
         except ConfigError as failure:
             raise _misconfigured(failure) from None
+        servers_of(agent).set(_servers(request))
         set_option(agent, MODE, agent.settings.mode, initial=True)
         session = self._adopt(agent)
         inbound.after.append(lambda: self._announce(session))
@@ -95,7 +95,6 @@ class Host:
         """``session/fork``: a new session with the past of another, which stays as it is."""
         request = v1.validate(v1.ForkSession, params)
         cwd, roots = _directories(request)
-        _refuse_remote(request)
         try:
             stored = await self.harness.read(request.session_id)
             at = fork_point(stored.events, request.message) if request.message else None
@@ -104,6 +103,7 @@ class Host:
             raise _journal_error(failure) from None
         except ForkError as failure:
             raise RpcError(INVALID_PARAMS, str(failure)) from None
+        servers_of(agent).set(_servers(request))
         session = self._adopt(agent)
         inbound.after.append(lambda: self._announce(session))
         return {"sessionId": session.id, **session.options.state()}
@@ -202,7 +202,7 @@ class Host:
 
     def _announce(self, session: AcpSession) -> None:
         """What a client is told only after it knows the session (V1-NEW-12, V1-CMD-01)."""
-        session.update(announced())
+        session.announce()
         if self._search is None:
             self._search = asyncio.ensure_future(self._find_models())
 
@@ -220,9 +220,9 @@ class Host:
         request = v1.validate(v1.OldSession, params)
         id = request.session_id
         cwd, roots = _directories(request)
-        _refuse_remote(request)
         async with self._lanes.lane(id):
             session = await self._open_in_lane(id, cwd, roots)
+            servers_of(session.agent).set(_servers(request))
             session.owe(inbound)
             return session
 
@@ -259,13 +259,17 @@ def _directories(request: v1.NewSession) -> tuple[str, list[Path]]:
     return request.cwd, list(dict.fromkeys(map(Path, request.additional_directories)))
 
 
-def _refuse_remote(request: v1.NewSession) -> None:
-    for server in request.mcp_servers:
-        if isinstance(server, v1.RemoteServer):
-            raise RpcError(
-                INVALID_PARAMS,
-                f"MCP server {server.name}: this agent does not offer the {server.type} transport",
-            )
+def _servers(request: v1.NewSession) -> list[ServerSpec]:
+    """The MCP servers that the client names (V1-NEW-08)."""
+    return [_server(server) for server in request.mcp_servers]
+
+
+def _server(server: v1.StdioServer | v1.RemoteServer) -> ServerSpec:
+    if isinstance(server, v1.StdioServer):
+        env = {pair.name: pair.value for pair in server.env}
+        return StdioSpec(server.name, server.command, tuple(server.args), env)
+    headers = {pair.name: pair.value for pair in server.headers}
+    return RemoteSpec(server.name, server.type, server.url, headers)
 
 
 def _same_directory(stored: str, given: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from acp_server.capabilities import ClientCapabilities
 from acp_server.client_files import ClientFiles
 from acp_server.client_terminal import ClientTerminals
-from acp_server.commands import explain
+from acp_server.commands import announced, explain
 from acp_server.framing import INTERNAL_ERROR
 from acp_server.options import OptionsDesk
 from acp_server.permission import PermissionDesk
@@ -34,6 +34,7 @@ from harness_core.facts import SessionOption, TurnEnd, TurnStart
 from harness_core.harness import new_id
 from harness_core.loop import PRE_STEP, PreStep
 from harness_core.model.protocol import ModelInfo
+from harness_core.plugins.mcp import servers_of
 from harness_core.plugins.options import DELEGATE, MODE, options
 from harness_core.session import SESSION_EVENT, SessionEvent
 from harness_core.tools.pipeline import APPROVE, EXECUTE
@@ -147,6 +148,14 @@ class AcpSession:
         """Ask the client something about this session. Raises as ``Peer.request``."""
         params = {"sessionId": self.id, **params}
         return await self.peer.request(method, params, self.agent.session.log.drain)
+
+    def announce(self) -> None:
+        """Tell the slash commands, now and whenever a server's prompts change (V1-CMD-01)."""
+        servers_of(self.agent).prompts_changed = self._tell_commands
+        self._tell_commands()
+
+    def _tell_commands(self) -> None:
+        self.update(announced(servers_of(self.agent).prompts))
 
     def replay(self) -> None:
         """Send the whole conversation (V1-LOAD-02)."""

@@ -12,9 +12,9 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harness_core.model.settings import ProviderSettings
 
@@ -44,6 +44,27 @@ class Retry(BaseModel):
     )
 
 
+class McpServer(BaseModel):
+    """An MCP server: a command to start, or a URL to connect to."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    type: Literal["stdio", "http", "streamable-http", "sse"] | None = None
+    command: str | None = None
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict, repr=False)
+    url: str | None = Field(None, pattern=r"^https?://", repr=False)
+    headers: dict[str, str] = Field(default_factory=dict, repr=False)
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("needs either a command or a url")
+        if self.type is not None and (self.type == "stdio") != (self.command is not None):
+            raise ValueError("type stdio goes with a command, http and sse with a url")
+        return self
+
+
 class Settings(BaseModel):
     """Everything that can be set. The names are those of the TOML files."""
 
@@ -64,6 +85,13 @@ class Settings(BaseModel):
     tools: dict[str, Any] = Field(default_factory=dict, description="per tool: its own table")
     providers: dict[str, ProviderSettings] = Field(
         default_factory=dict, description="per provider: kind, base_url, api_key_env, headers"
+    )
+    mcp_servers: dict[str, McpServer] = Field(
+        default_factory=dict, description="MCP servers of every session: command and args, or url"
+    )
+    project_mcp: bool = Field(False, description="start the servers of a project's `.mcp.json`")
+    mcp_wait: float = Field(
+        5.0, ge=0, description="seconds that a turn waits for MCP servers that are starting"
     )
     data_dir: str | None = Field(None, description="where sessions are kept")
     log_level: Literal["debug", "info", "warning", "error"] = Field(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from harness_core.journal import Journal, Page, Stored
 from harness_core.loop import Loop, StepLoop
 from harness_core.model.protocol import Model, ModelInfo
 from harness_core.model.settings import ModelSettings
-from harness_core.plugins import approvals, instructions, options, retry, titles
+from harness_core.plugins import approvals, instructions, mcp, options, retry, titles
 from harness_core.plugins.rule_store import RuleStore
 from harness_core.prompt import Prompt
 from harness_core.runtime import Runtime
@@ -58,6 +58,7 @@ Plugin = Callable[["Harness"], None]
 
 DEFAULT_PLUGINS: tuple[Plugin, ...] = (
     instructions.install,
+    mcp.install,
     approvals.install,
     options.install,
     retry.install,
@@ -244,6 +245,12 @@ class Harness:
             await agent.run()
         except Exception:
             log.exception("the agent of session %s failed", agent.session.id)
+
+    def spawn(self, body: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run ``body``, which contains its failures, beside the agents; the end waits for it."""
+        if self._tasks is None:
+            raise RuntimeError("the harness is not running: use it as an async context manager")
+        self._tasks.start_soon(body)
 
     def _forget(self, agent: Agent) -> None:
         self.agents.pop(agent.session.id, None)

@@ -52,6 +52,12 @@ T = TypeVar("T")
 ListOf = Annotated[list[T], BeforeValidator(_empty_if_null)]
 
 
+def _http(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("must begin with http:// or https://")
+    return url
+
+
 class Pair(Wire):
     """An environment variable or an HTTP header."""
 
@@ -73,7 +79,7 @@ class RemoteServer(Wire):
 
     type: Literal["http", "sse"]
     name: str
-    url: str
+    url: Annotated[str, AfterValidator(_http)]
     headers: ListOf[Pair] = []
 
 
@@ -88,11 +94,17 @@ McpServer = Annotated[
 ]
 
 
+def _each_name_once(servers: list[McpServer]) -> list[McpServer]:
+    if len({server.name for server in servers}) < len(servers):
+        raise ValueError("two servers have the same name")
+    return servers
+
+
 class NewSession(Wire):
     """``session/new``."""
 
     cwd: AbsolutePath
-    mcp_servers: ListOf[McpServer] = []
+    mcp_servers: Annotated[ListOf[McpServer], AfterValidator(_each_name_once)] = []
     additional_directories: ListOf[AbsolutePath] = []
 
 

@@ -81,12 +81,13 @@ def test_a_server_started_as_a_process_needs_no_type() -> None:
             "cwd": "/p",
             "mcpServers": [
                 STDIO,
-                {**STDIO, "type": "stdio"},
+                {**STDIO, "name": "typed", "type": "stdio"},
                 {"name": "n", "command": "/c", "type": None, "args": None, "env": None},
             ],
         },
     ).mcp_servers
-    assert plain == typed == v1.StdioServer(name="files", command="/bin/files", args=["-v"])
+    assert plain == v1.StdioServer(name="files", command="/bin/files", args=["-v"])
+    assert typed == v1.StdioServer(name="typed", command="/bin/files", args=["-v"])
     assert nullish == v1.StdioServer(name="n", command="/c")
 
 
@@ -111,6 +112,7 @@ def test_a_server_behind_a_url_is_understood(kind: str) -> None:
         {"name": "n", "command": "/c", "env": {"A": "b"}},
         {"name": "n", "command": "/c", "env": [{"name": "A"}]},
         {"type": "http", "name": "n"},
+        {"type": "http", "name": "n", "url": "file:///etc/passwd", "headers": []},
         {},
         None,
         "files",
@@ -120,6 +122,12 @@ def test_a_server_behind_a_url_is_understood(kind: str) -> None:
 def test_a_malformed_server_fails_the_request(server: Any) -> None:
     error = refused(v1.NewSession, {"cwd": "/p", "mcpServers": [STDIO, server]})
     assert "mcpServers.1" in error.message
+
+
+def test_a_name_is_given_to_one_server_only() -> None:
+    remote = {"type": "http", "name": STDIO["name"], "url": "http://127.0.0.1:1"}
+    error = refused(v1.NewSession, {"cwd": "/p", "mcpServers": [STDIO, remote]})
+    assert "the same name" in error.message
 
 
 @pytest.mark.parametrize("servers", [{}, "x", 5, True])

@@ -1,0 +1,79 @@
+"""The protocol's content as ours. Pure; knows the library's types and nothing of connections."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from mcp_types import (
+    AudioContent,
+    BlobResourceContents,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    GetPromptResult,
+    ImageContent,
+    ReadResourceResult,
+    TextContent,
+    TextResourceContents,
+)
+from mcp_types import ResourceLink as Link
+
+from harness_core.content import Audio, Image, Resource, ResourceLink, ResultBlock, Text
+from harness_core.tools.tool import ToolOutput
+
+
+def output_of(result: CallToolResult) -> ToolOutput:
+    """A tool's result. Structured content stands in for content that is missing."""
+    content = tuple(map(block_of, result.content))
+    if not content and result.structured_content is not None:
+        content = (Text(json.dumps(result.structured_content, ensure_ascii=False, indent=2)),)
+    return ToolOutput(content or (Text("(no output)"),), is_error=result.is_error)
+
+
+def block_of(block: ContentBlock) -> ResultBlock:
+    """One block of content."""
+    match block:
+        case TextContent(text=text):
+            return Text(text)
+        case ImageContent(data=data, mime_type=mime):
+            return Image(data, mime)
+        case AudioContent(data=data, mime_type=mime):
+            return Audio(data, mime)
+        case Link():
+            return ResourceLink(
+                block.uri, block.name, block.title, block.description, block.mime_type, block.size
+            )
+        case EmbeddedResource(resource=resource):
+            return _resource(resource)
+
+
+def _resource(resource: TextResourceContents | BlobResourceContents) -> Resource:
+    if isinstance(resource, TextResourceContents):
+        return Resource(resource.uri, text=resource.text, mime_type=resource.mime_type)
+    return Resource(resource.uri, blob=resource.blob, mime_type=resource.mime_type)
+
+
+def contents_of(result: ReadResourceResult) -> ToolOutput:
+    """What was read: text as text, pictures as pictures, the rest as it is."""
+    content = tuple(map(_read, result.contents))
+    return ToolOutput(content or (Text("(empty)"),))
+
+
+def _read(resource: TextResourceContents | BlobResourceContents) -> ResultBlock:
+    if isinstance(resource, TextResourceContents):
+        return Text(resource.text)
+    mime = resource.mime_type or ""
+    return Image(resource.blob, mime) if mime.startswith("image/") else _resource(resource)
+
+
+def prompt_of(result: GetPromptResult) -> Sequence[ResultBlock]:
+    """The messages of a prompt as one; what the assistant would have said is marked."""
+    return tuple(_marked((m.role, block_of(m.content)) for m in result.messages))
+
+
+def _marked(messages: Iterable[tuple[str, ResultBlock]]) -> Iterable[ResultBlock]:
+    for role, block in messages:
+        if role == "assistant":
+            yield Text("[assistant]")
+        yield block
