@@ -87,7 +87,8 @@ def _braces(pattern: str) -> tuple[str, list[str], str]:
 
 def path_regex(pattern: str) -> str:
     """A regular expression for a path that is read from the top. Raises ``BadGlob``."""
-    parts = pattern.removeprefix("/").split("/")
+    pattern = pattern.removeprefix("/")
+    parts = re.sub(r"\\(.)", lambda two: two[two[1] == "/"], pattern).split("/")
     regex = ""
     for at, part in enumerate(parts):
         last = at == len(parts) - 1

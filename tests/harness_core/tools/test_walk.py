@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -79,7 +80,11 @@ LINES = st.builds(
     st.lists(ATOMS, min_size=1, max_size=5),
     st.sampled_from(["", "", "/", " ", "\\ ", "/**", "\r"]),
 )
-IGNORES = st.dictionaries(st.sampled_from(["", "a/", "b/", "a/b/"]), st.lists(LINES, max_size=4))
+# Left out, as git has readings of its own that nobody means: a slash between brackets, and two
+# stars that are a part of a name.
+ODD = re.compile(r"\[[^\]]*/ | [^/!]\*\* | \*\*[^/]", re.VERBOSE)
+RULES = LINES.filter(lambda line: not ODD.search(line))
+IGNORES = st.dictionaries(st.sampled_from(["", "a/", "b/", "a/b/"]), st.lists(RULES, max_size=4))
 
 
 @needs_git
