@@ -2,13 +2,14 @@
 
 A command arrives as ordinary text that starts with ``/name`` (V1-CMD-02) and stays in the log as it
 was typed; the model is told beside it what it means. Anything else goes to the model as it is.
-Prompts of MCP servers are commands too: they are announced here and expanded by their plugin.
+Commands that the agent answers by itself, and prompts of MCP servers, are announced here and served
+by their plugins. Commands and skills that people keep as files come from ``prompt_files``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,10 @@ from acp_server.limits import Budget, cut
 from harness_core.bus import Next
 from harness_core.content import Text, UserMessage
 from harness_core.loop import PreStep
+from harness_core.plugins.local_commands import LOCAL
 from harness_core.plugins.mcp.prompts import PromptCommand
+from harness_core.plugins.prompt_files import PromptFile
+from harness_core.plugins.skills import commands_and_skills
 
 LISTED, ABOUT = 40_000, 400
 """Bytes of all commands of servers, and of what is said about one."""
@@ -51,14 +55,19 @@ COMMANDS = (
 )
 
 
-def announced(prompts: Iterable[PromptCommand] = ()) -> dict[str, Any]:
-    """The ``available_commands_update``: ours and the ``prompts`` of servers (V1-CMD-01).
+def announced(
+    files: Iterable[PromptFile] = (), prompts: Iterable[PromptCommand] = ()
+) -> dict[str, Any]:
+    """The ``available_commands_update``: ours, people's files, servers' prompts (V1-CMD-01).
 
     The list is always whole, so texts are cut, and what finds no room is left out.
     """
     room = Budget(LISTED)
-    found = [_entry(c.name, c.description, c.hint) for c in COMMANDS]
-    for prompt in prompts:
+    found = [_entry(c.name, c.description, c.hint) for c in (*LOCAL.values(), *COMMANDS)]
+    taken = {entry["name"] for entry in found}
+    others: list[PromptFile | PromptCommand] = [f for f in files if f.name not in taken]
+    others += prompts
+    for prompt in others:
         entry = _entry(prompt.name, cut(prompt.description, ABOUT), cut(prompt.hint, ABOUT))
         if room.take(entry):
             found.append(entry)
@@ -70,23 +79,33 @@ def _entry(name: str, description: str, hint: str) -> dict[str, Any]:
     return {**entry, "input": {"hint": hint}} if hint else entry
 
 
-def explanation(message: UserMessage) -> UserMessage | None:
-    """What a command in ``message`` means, as context for the model; ``None`` if it is none."""
+def explanation(
+    message: UserMessage, files: Callable[[], Iterable[PromptFile]] = tuple
+) -> UserMessage | None:
+    """What a command in ``message`` means, as context for the model; ``None`` if it is none.
+
+    ``files`` is asked only if it may be one.
+    """
     first = message.content[0] if message.content else None
     if not isinstance(first, Text) or message.source != "prompt":
         return None
-    called = re.match(r"/(\S+)", first.text)
-    for command in COMMANDS:
-        if called and called[1] == command.name:
-            text = f"The user gave the command /{command.name}, which means: {command.prompt}"
-            return UserMessage(f"{message.id}-command", (Text(text),), source="context")
-    return None
+    called = re.match(r"/(\S+)\s*", first.text)
+    if called is None:
+        return None
+    meaning = next((c.prompt for c in COMMANDS if c.name == called[1]), None)
+    if meaning is None:
+        rest = first.text[called.end() :]
+        meaning = next((f.expand(rest) for f in files() if f.name == called[1]), None)
+    if meaning is None:
+        return None
+    text = f"The user gave the command /{called[1]}, which means: {meaning}"
+    return UserMessage(f"{message.id}-command", (Text(text),), source="context")
 
 
 async def explain(draft: PreStep, following: Next[PreStep, PreStep]) -> PreStep:
     """At ``agent/pre-step``: put the meaning of each command beside it."""
     messages: list[UserMessage] = []
     for message in draft.messages:
-        meaning = explanation(message)
+        meaning = explanation(message, lambda: commands_and_skills(draft.agent))
         messages += [message] if meaning is None else [message, meaning]
     return await following(replace(draft, messages=tuple(messages)))

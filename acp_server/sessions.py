@@ -36,6 +36,7 @@ from harness_core.loop import PRE_STEP, PreStep
 from harness_core.model.protocol import ModelInfo
 from harness_core.plugins.mcp import servers_of
 from harness_core.plugins.options import DELEGATE, MODE, options
+from harness_core.plugins.skills import commands_and_skills
 from harness_core.session import SESSION_EVENT, SessionEvent
 from harness_core.tools.pipeline import APPROVE, EXECUTE
 
@@ -155,7 +156,8 @@ class AcpSession:
         self._tell_commands()
 
     def _tell_commands(self) -> None:
-        self.update(announced(servers_of(self.agent).prompts))
+        files = commands_and_skills(self.agent)
+        self.update(announced(files, servers_of(self.agent).prompts))
 
     def replay(self) -> None:
         """Send the whole conversation (V1-LOAD-02)."""

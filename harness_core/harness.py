@@ -31,7 +31,16 @@ from harness_core.journal import Journal, Page, Stored
 from harness_core.loop import Loop, StepLoop
 from harness_core.model.protocol import Model, ModelInfo
 from harness_core.model.settings import ModelSettings
-from harness_core.plugins import approvals, instructions, mcp, options, retry, titles
+from harness_core.plugins import (
+    approvals,
+    instructions,
+    local_commands,
+    mcp,
+    options,
+    retry,
+    skills,
+    titles,
+)
 from harness_core.plugins.rule_store import RuleStore
 from harness_core.prompt import Prompt
 from harness_core.runtime import Runtime
@@ -58,9 +67,11 @@ Plugin = Callable[["Harness"], None]
 
 DEFAULT_PLUGINS: tuple[Plugin, ...] = (
     instructions.install,
+    skills.install,
     mcp.install,
     approvals.install,
     options.install,
+    local_commands.install,
     retry.install,
     titles.install,
 )
