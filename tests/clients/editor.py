@@ -305,6 +305,10 @@ class Window:
         """What this editor shows of a session."""
         return self.editor.screens[session]
 
+    def shown(self, session: str, kind: str) -> list[dict[str, Any]]:
+        """Every update of this kind."""
+        return [u for u in self.editor.updates[session] if u["sessionUpdate"] == kind]
+
     async def sees(self, session: str, text: str) -> Screen:
         """Wait until this text is on the screen: said by the agent, or printed by a call."""
         screen = self.screen(session)

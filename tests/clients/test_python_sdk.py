@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import acp
 import pytest
 
-from tests.clients.editor import NOTHING, Editor, Window, open_window
+from tests.clients.editor import NOTHING, Editor, Window, never, open_window
 from tests.clients.harness import POEM, Agent
 from tests.clients.screen import differences
 
@@ -73,7 +74,7 @@ async def test_a_plan_is_shown_whole_each_time(agent: Agent) -> None:
             "!plan [x] read; [>] write; rest",
         )
         assert stop == "end_turn"
-    plans = [u["entries"] for u in window.editor.updates[session] if u["sessionUpdate"] == "plan"]
+    plans = [update["entries"] for update in window.shown(session, "plan")]
     assert [[(e["content"], e["status"]) for e in plan] for plan in plans] == [
         [("read", "in_progress"), ("write", "pending")],
         [("read", "completed"), ("write", "in_progress"), ("rest", "pending")],
@@ -234,6 +235,55 @@ async def test_a_session_lives_on_in_another_process(agent: Agent) -> None:
             await window.load(session)
         assert failure.value.code == -32002
         assert await _listed(window) == [other]
+
+
+async def test_a_session_without_a_prompt_lives_on_too(agent: Agent) -> None:
+    """Some editors open a session in one process and prompt in another."""
+    async with open_window(agent) as window:
+        session = await window.new()
+    async with open_window(agent) as window:
+        await window.connection.resume_session(cwd=str(agent.work), session_id=session)
+        assert await window.prompt(session, "!say Hello.") == "end_turn"
+
+
+async def test_modes_and_options_agree_and_last(agent: Agent) -> None:
+    editor = Editor(never)
+    async with open_window(agent, editor) as window:
+        opened = await window.connection.new_session(cwd=str(agent.work))
+        session, modes = opened.session_id, opened.modes
+        assert modes is not None
+        assert modes.current_mode_id != "auto"
+        await window.connection.set_session_mode(mode_id="auto", session_id=session)
+        changed = window.shown(session, "config_option_update")[-1]
+        assert _current(changed["configOptions"], "mode") == "auto"
+        assert (
+            await window.prompt(session, '!call shell {"command": "touch unasked"}') == "end_turn"
+        )
+        answer = await window.connection.set_config_option(
+            config_id="mode", session_id=session, value=modes.current_mode_id
+        )
+        options = [option.model_dump(by_alias=True) for option in answer.config_options]
+        assert _current(options, "mode") == modes.current_mode_id
+        mode = window.shown(session, "current_mode_update")[-1]
+        assert mode["currentModeId"] == modes.current_mode_id
+        await window.connection.set_session_mode(mode_id="auto", session_id=session)
+        with pytest.raises(acp.RequestError) as unknown_mode:
+            await window.connection.set_session_mode(mode_id="chaos", session_id=session)
+        with pytest.raises(acp.RequestError) as unknown_option:
+            await window.connection.set_config_option(
+                config_id="chaos", session_id=session, value="auto"
+            )
+        assert (unknown_mode.value.code, unknown_option.value.code) == (-32602, -32602)
+    assert (agent.work / "unasked").exists()
+
+    async with open_window(agent, editor) as window:
+        loaded = await window.connection.load_session(cwd=str(agent.work), session_id=session)
+        assert loaded.modes is not None
+        assert loaded.modes.current_mode_id == "auto"
+
+
+def _current(options: list[dict[str, Any]], id: str) -> Any:
+    return next(option["currentValue"] for option in options if option["id"] == id)
 
 
 async def _listed(window: Window, cwd: Path | None = None) -> list[str]:
