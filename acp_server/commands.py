@@ -63,7 +63,8 @@ def announced(
     The list is always whole, so texts are cut, and what finds no room is left out.
     """
     room = Budget(LISTED)
-    found = [_entry(c.name, c.description, c.hint) for c in (*LOCAL.values(), *COMMANDS)]
+    found = [_entry(c.name, c.description, c.hint) for c in LOCAL.values()]
+    found += [_entry(c.name, c.description, c.hint) for c in COMMANDS]
     taken = {entry["name"] for entry in found}
     others: list[PromptFile | PromptCommand] = [f for f in files if f.name not in taken]
     others += prompts
