@@ -108,7 +108,9 @@ def expand(value: Any, env: Mapping[str, str]) -> Any:
 
 def _look_up(found: re.Match[str], env: Mapping[str, str]) -> str:
     name, default = found[1], found[2]
-    value = env.get(name) or default
+    value = env.get(name)
+    if default is not None and not value:
+        return default
     if value is None:
         raise SourceError(f"environment variable {name} is not set")
     return value

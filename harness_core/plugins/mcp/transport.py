@@ -43,12 +43,25 @@ REACHED, SILENCE = 30.0, 900.0
 LONGEST_LINE = 4_000
 """Characters of one line on a server's stderr that are logged."""
 
+CHATTY = {"mcp": "CRITICAL", "client": "CRITICAL", "httpx2": "WARNING", "httpcore2": "WARNING"}
+"""Loggers of the libraries, and from where on they are heard unless somebody has set them. They log
+URLs, and a traceback for every line that a server prints where it should not."""
+
+
+def hush() -> None:
+    """Make the libraries' loggers say no more than people should see."""
+    for name, level in CHATTY.items():
+        logger = logging.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(level)
+
 
 @asynccontextmanager
 async def opened(
     spec: ServerSpec, cwd: Path, closed: Callable[[], None]
 ) -> AsyncIterator[TransportStreams]:
     """The two streams of a connection; ``closed`` is called when the server's end has closed."""
+    hush()
     async with AsyncExitStack() as stack:
         if isinstance(spec, StdioSpec):
             streams = await stack.enter_async_context(_process(spec, cwd))

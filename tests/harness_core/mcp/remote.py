@@ -1,0 +1,55 @@
+"""An MCP server over HTTP or SSE, made with the official library, on a port of its own.
+
+Run as a script with the transport and a port (0 for any); it prints the port when it listens.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import uvicorn
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import ToolAnnotations
+from starlette.applications import Starlette
+
+server = MCPServer("remote", instructions="Ask me for headers.")
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def header(name: str, ctx: Context) -> str:
+    """A header of the request."""
+    request = ctx.request_context.request
+    return str(request.headers.get(name)) if request is not None else "no request"
+
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@server.resource("remote://about")
+def about() -> str:
+    """About this server."""
+    return "a remote resource"
+
+
+@server.prompt()
+def greet(who: str) -> str:
+    """Greet somebody."""
+    return f"Say hello to {who}."
+
+
+def app(transport: str) -> Starlette:
+    return server.sse_app() if transport == "sse" else server.streamable_http_app()
+
+
+def main(transport: str, port: str) -> None:
+    config = uvicorn.Config(app(transport), "127.0.0.1", int(port), log_level="critical")
+    socket = config.bind_socket()
+    print(socket.getsockname()[1], flush=True)
+    uvicorn.Server(config).run([socket])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
