@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+pytest.register_assert_rewrite(
+    "tests.acp_server.editor", "tests.acp_server.judge", "tests.acp_server.screen"
+)
 settings.register_profile("untimed", deadline=None, max_examples=50)
 settings.load_profile("untimed")
 

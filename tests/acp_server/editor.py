@@ -70,6 +70,11 @@ class Editor(Client):
             if incoming.update and incoming.session == session and incoming.index >= since
         ]
 
+    def said(self, session: str, since: int = 0) -> list[dict[str, Any]]:
+        """The pieces of the agent's messages."""
+        kind = "agent_message_chunk"
+        return [u for u in self.updates(session, since) if u["sessionUpdate"] == kind]
+
     def screen(self, session: str, since: int = 0) -> Screen:
         """What the user sees of a session."""
         return Screen(self.updates(session, since))
