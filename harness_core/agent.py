@@ -36,6 +36,9 @@ Status: TypeAlias = Literal["idle", "running"]
 
 ABORTED = "This call was aborted before it finished; what it had done so far may remain."
 
+PART_GRACE = 10.0
+"""Seconds that a part of an agent may take to close when the agent ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
@@ -134,7 +137,7 @@ class Agent:
         self.live: dict[str, Any] = {}
         """Live objects that plugins keep with this agent, by name."""
         self.closers: list[Callable[[], Awaitable[None]]] = []
-        """Awaited when the agent ends, last in first out, each contained."""
+        """Awaited when the agent ends, last in first out, each contained and bounded."""
         self.file_backend: FileBackend | None = None
         """Where text files are read and written; the disk if a front end sets nothing else."""
         self._files: Files | None = None
@@ -247,7 +250,7 @@ class Agent:
 
     async def _contained(self, closer: Callable[[], Awaitable[None]]) -> None:
         try:
-            with contain_leaks():
+            with anyio.fail_after(PART_GRACE), contain_leaks():
                 await closer()
         except Exception:
             log.exception("a part of the agent of session %s did not close", self.session.id)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import anyio
 import pytest
@@ -572,6 +574,34 @@ async def test_a_log_that_cannot_be_closed_does_not_hold_up_disposal(
         with anyio.fail_after(LONG), caplog.at_level(logging.ERROR):
             await w.agent.dispose()
     assert "could not be closed" in caplog.text
+
+
+async def test_parts_of_an_agent_are_closed_last_in_first_out_whatever_one_of_them_does() -> None:
+    async with world(paced(FOREVER)) as w:
+        closed: list[str] = []
+
+        def part(name: str, failure: BaseException | None = None) -> Callable[[], Awaitable[None]]:
+            async def close() -> None:
+                await anyio.sleep(1)
+                closed.append(f"{name} after {w.types[-1]}")
+                if failure is not None:
+                    raise failure
+
+            return close
+
+        w.agent.closers += [
+            part("first"),
+            part("failing", RuntimeError()),
+            part("leaking", asyncio.CancelledError()),
+            partial(anyio.sleep, FOREVER),
+            part("last"),
+        ]
+        w.send()
+        await w.until_logged(StepStart)
+        await w.agent.dispose()
+        order = ["last", "leaking", "failing", "first"]
+        assert closed == [f"{name} after turn/end" for name in order]
+        assert w.agent.session.closed
 
 
 async def test_the_last_flush_may_fail_and_the_agent_still_ends() -> None:

@@ -189,6 +189,17 @@ def test_an_unknown_key_of_a_provider_is_not_passed_over(places: Places) -> None
     assert places.mistake().startswith(f"{places.user}: providers.mine.base_ulr: ")
 
 
+@pytest.mark.parametrize(
+    "table",
+    ["", 'command = "a"\nurl = "http://b"', 'type = "stdio"\nurl = "http://b"', 'url = "ftp://b"'],
+)
+def test_a_server_is_a_command_or_a_url(places: Places, table: str) -> None:
+    places.user.write_text(f"[mcp_servers.mine]\n{table}")
+    assert places.mistake().startswith(f"{places.user}: mcp_servers.mine")
+    places.user.write_text('[mcp_servers.mine]\ntype = "http"\nurl = "http://b"')
+    assert places.load().mcp_servers["mine"].url == "http://b"
+
+
 def test_numbers_that_are_none_are_refused(places: Places) -> None:
     places.user.write_text("temperature = nan\n[retry]\nlongest = inf")
     assert places.mistake().count("finite number") == 2

@@ -494,6 +494,23 @@ async def test_what_is_not_there_cannot_be_forked() -> None:
             await w.harness.fork("nothing", "/fork")
 
 
+# --- beside the agents -------------------------------------------------------------------------
+
+
+async def test_what_runs_beside_the_agents_is_waited_for() -> None:
+    done: list[str] = []
+
+    async def body() -> None:
+        await anyio.wait_all_tasks_blocked()
+        done.append("done")
+
+    async with world() as w:
+        w.harness.spawn(body)
+    assert done == ["done"]
+    with pytest.raises(RuntimeError, match="not running"):
+        w.harness.spawn(body)
+
+
 # --- deleting ----------------------------------------------------------------------------------
 
 
