@@ -7,10 +7,11 @@ import tomllib
 from dataclasses import fields
 from pathlib import Path
 
-from harness_core.config import Settings
+from harness_core.config import Config, Settings
 from harness_core.model.catalogue import resolve
 from harness_core.model.failures import CODES
 from harness_core.model.providers import PRESETS
+from harness_core.model.responses import ResponsesModel
 from harness_core.model.settings import ModelSettings, ProviderSettings
 
 PAGE = (Path(__file__).parents[3] / "docs" / "models.md").read_text(encoding="utf-8")
@@ -24,6 +25,14 @@ def test_its_example_settings_are_valid_and_lead_to_models() -> None:
     env = dict.fromkeys(("DEEPSEEK_API_KEY", "GATEWAY_KEY", "OPENAI_API_KEY"), "k")
     for provider in settings.providers:
         assert resolve(f"{provider}:some-model", models, env).info.provider == provider
+
+
+def test_a_provider_can_be_changed_by_the_environment_alone(tmp_path: Path) -> None:
+    (setting,) = re.findall(r"`(ACP_HARNESS_PROVIDERS__\w+)=([\w-]+)`", PAGE)
+    env = {"ACP_HARNESS_CONFIG": str(tmp_path / "none"), setting[0]: setting[1]}
+    settings = Config.load(env).for_cwd(None)
+    models = ModelSettings("openai:gpt-x", settings.providers)
+    assert isinstance(resolve(None, models, {"OPENAI_API_KEY": "k"}), ResponsesModel)
 
 
 def test_every_built_in_provider_is_listed() -> None:
