@@ -143,7 +143,7 @@ async def test_prompts_of_servers_are_announced_as_commands(tmp_path: Path, flag
         assert "Ada" in editor.screen(session).text()
 
 
-# --- sessions of their own, and ends ---------------------------------------------------------------
+# --- sessions of their own, and ends --------------------------------------------------------------
 
 
 async def test_each_session_has_servers_of_its_own(tmp_path: Path, flags: Flags) -> None:
@@ -205,5 +205,5 @@ async def test_no_server_outlives_the_agent(tmp_path: Path, end: str) -> None:
         assert len(pids(log)) == 2
         assert all(map(alive, pids(log)))
         if end == "SIGTERM":
-            editor.signal(signal.SIGTERM)
+            editor.process.signal(signal.SIGTERM)
     await until(lambda: not any(map(alive, pids(log))))

@@ -63,6 +63,8 @@ class Server:
         self._connection: Connection | None = None
         self._why = ""
         """Why there is no connection."""
+        self._told = False
+        """Whether somebody was told, since it was last there."""
         self._wanted = anyio.Event()
         self._tried = anyio.Event()
         """Set when the attempt that is under way, or the next one, has an outcome."""
@@ -115,7 +117,7 @@ class Server:
 
     async def _greet(self, connection: Connection) -> None:
         self.offer = await connection.offer()
-        self._connection = connection
+        self._connection, self._told = connection, False
         self._changed(self)
         self._settle()
 
@@ -144,7 +146,8 @@ class Server:
         log.debug("MCP server %s", self.name, exc_info=failure)
         self._why = why
         never_up, self._connection = self._connection is None, None
-        if never_up:
+        if never_up and not self._told:
+            self._told = True
             self._failed(self, why)
         self._settle()
         self._wanted, self._tried = anyio.Event(), anyio.Event()

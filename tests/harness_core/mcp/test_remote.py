@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
@@ -58,12 +58,30 @@ async def test_a_remote_server_is_used_like_any_other(transport: Transport) -> N
 
 @both
 async def test_a_remote_server_that_begins_anew_is_had_again(transport: Transport) -> None:
-    async with serving(transport) as port, bench(spec(transport, port)) as b:
+    async with AsyncExitStack() as stack:
+        first = AsyncExitStack()
+        port = await first.enter_async_context(serving(transport))
+        b = await stack.enter_async_context(bench(spec(transport, port)))
         assert await b.ask("mcp__far__add", a=2, b=3) == 5
-    # the port is free now; a server on it knows nothing of the connection
-    async with serving(transport) as port, bench(spec(transport, port)) as b:
+        await first.aclose()
+        await stack.enter_async_context(serving(transport, port))
+        results = [await b.call("mcp__far__add", a=2, b=3)]
+        if results[0].error:  # the first call may be what finds that the connection is gone
+            assert "outcome is unknown" in words(results[0])
+            results.append(await b.call("mcp__far__add", a=2, b=3))
+        assert words(results[-1]) == "5"
+
+
+@both
+async def test_a_remote_server_that_is_gone_is_told_to_the_model(transport: Transport) -> None:
+    async with serving(transport) as port:
+        stack = AsyncExitStack()
+        b = await stack.enter_async_context(bench(spec(transport, port)))
         assert await b.ask("mcp__far__add", a=2, b=3) == 5
-        await b.world.turn()
+    async with stack:
+        results = [await b.call("mcp__far__add", a=2, b=3) for _ in range(2)]
+        assert [result.error for result in results] == ["failed", "failed"]
+        assert "is not running: the server cannot be reached" in words(results[-1])
 
 
 @both

@@ -231,6 +231,9 @@ async def test_a_server_that_cannot_be_had_again_is_tried_so_often_and_no_more(
         assert gone.error == "failed"
         assert "is not running" in words(gone)
         assert len(pids(log)) <= 4
+        await b.call("mcp__tiny__echo")
+        await b.world.turn()
+        assert len(b.notices) == 1
 
 
 async def test_calls_that_run_when_it_ends_all_have_a_result(tmp_path: Path) -> None:
