@@ -178,8 +178,8 @@ class Step:
             answer = await self._answer(request, model)
         except ModelSetupError as failure:
             return _error(Failure("auth" if failure.auth else "setup", str(failure)))
-        if answer.finish.failure is not None:
-            return _error(answer.finish.failure)
+        if answer.failure is not None:
+            return _error(answer.failure)
         message = answer.assembly.message(prefix=answer.finish.kind == "max-tokens")
         usage = answer.assembly.usage
         self.session.append(AssistantSaid(self.turn.number, self.number, message, usage))
@@ -223,7 +223,7 @@ class Step:
         while True:
             attempt = Attempt(self, number)
             await attempt.run(model, request)
-            failure = attempt.finish.failure
+            failure = attempt.failure
             if failure is None:
                 return attempt
             wish = RequestFailure(self.agent, self.turn.number, self.number, number, failure)
@@ -255,6 +255,13 @@ class Attempt:
         self.assembly = Assembly()
         self.finish = Finish("error", Failure("cut", "the model's answer ended without its end"))
         self._ids: dict[str, str] = {}
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why it failed, ``None`` if it did not."""
+        if self.finish.kind != "error":
+            return None
+        return self.finish.failure or Failure("internal", "the model failed without saying why")
 
     async def run(self, model: Model, request: ModelRequest) -> None:
         """Stream to the end. When cancelled, the visible prefix becomes an interrupted message."""

@@ -41,9 +41,9 @@ from harness_core.harness import Harness
 from harness_core.history import NEVER_STARTED, derive_messages, repair
 from harness_core.inbox import DuplicateMessage
 from harness_core.loop import PRE_STEP, REQUEST, TURN_STOPPING
-from harness_core.model.scripted import asked, said
+from harness_core.model.scripted import asked, failed, said
 from harness_core.session import SESSION_EVENT, SessionEvent
-from harness_core.tools.pipeline import APPROVE, EXECUTE, POST_EXECUTE, PRE_EXECUTE
+from harness_core.tools.pipeline import APPROVE, EXECUTE, POST_EXECUTE, PRE_EXECUTE, Approval
 from harness_core.tools.tool import ToolOutput
 from tests.harness_core.kit import (
     LONG,
@@ -419,6 +419,41 @@ async def test_a_cancel_on_the_news_of_any_fact_ends_that_turn_alone(at: int) ->
         assert kinds == ["completed" if late else "aborted", "completed"]
         if not late:
             assert w.all(TurnEnd)[0].reason == Reason("aborted", cause="hook", why="because")
+        assert_closed(w)
+
+
+@pytest.mark.parametrize("quarters", range(30))
+async def test_a_cancel_at_any_moment_of_an_eventful_turn(quarters: int) -> None:
+    """Stopping never wedges a session, whatever it interrupts."""
+
+    async def work(*_: object) -> ToolOutput:
+        await anyio.sleep(1)
+        return ToolOutput.text("worked")
+
+    async def think(_: object, __: object) -> Approval:
+        await anyio.sleep(1)
+        return Approval("allow-once", "user")
+
+    slow = paced(
+        0.5, TextDelta("let me see"), 0.5, *asked(call("c1", "change"), call("c2", "look"))
+    )
+    tools = [Doing("change", work, "changes"), Doing("look", work)]
+    journal = FlakyJournal()
+    journal.flush_time = 0.5
+    replies = slow, failed("overloaded"), paced(0.5, *said("done")), *[said("next")] * 2
+    settings = {"mode": "ask", "retry": {"base": 1, "attempts": 1}}
+    async with world(*replies, tools=tools, settings=settings, journal=journal) as w:
+        w.agent.bus.on(APPROVE, think)
+        w.send()
+        await anyio.sleep(quarters / 4 + 0.01)
+        ran = w.agent.turn is not None
+        w.agent.cancel()
+        await w.idle()
+        assert w.last(TurnEnd).reason.kind == ("aborted" if ran else "completed")
+        assert_closed(w)
+        w.agent.bus.on(APPROVE, think)
+        while (await w.turn("and now?")).kind != "completed":
+            assert w.last(TurnEnd).reason.kind == "error"
         assert_closed(w)
 
 

@@ -205,6 +205,14 @@ async def test_a_model_that_raises_ends_the_turn_without_telling_secrets() -> No
         await ends_well(w)
 
 
+async def test_a_model_that_fails_without_saying_why_has_failed() -> None:
+    async with world((TextDelta("half"), Finish("error")), said("next")) as w:
+        reason = await w.turn()
+        assert (reason.kind, reason.code) == ("error", "internal")
+        assert w.all(AssistantSaid) == []
+        await ends_well(w)
+
+
 async def test_a_cancellation_that_leaks_out_of_a_model_is_an_error_like_any_other() -> None:
     async with world(paced(TextDelta("so f"), asyncio.CancelledError()), said("next")) as w:
         assert (await w.turn()).kind == "error"
