@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from conformance.client import NEVER, AgentRequest, Answerer, RpcError
+from conformance.client import NEVER, AgentRequest, Answerer
+from conformance.faults import RpcError
 from conformance.process import group_options, kill_group
 
 PERMISSION = "session/request_permission"

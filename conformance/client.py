@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,14 +17,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
 
+from conformance.faults import AgentFault, Died, Hung, RpcError, rpc_error
 from conformance.frames import Direction, Frame
+from conformance.incoming import ABSENT, Incoming, Json, decode_line, encode_line, envelope
 from conformance.process import AgentProcess
 
-T = TypeVar("T")
-Json = dict[str, Any]
+__all__ = [
+    "ABSENT",
+    "NEVER",
+    "AgentFault",
+    "AgentRequest",
+    "Answerer",
+    "Client",
+    "Died",
+    "Hung",
+    "Incoming",
+    "Json",
+    "RpcError",
+    "Sent",
+    "encode_line",
+    "envelope",
+]
 
-ABSENT: Any = object()
-"""Stands for params that are not sent at all."""
+T = TypeVar("T")
 NEVER: Any = object()
 """What an answerer returns to leave a request without any answer."""
 RECORDED_LINE = 32 * 1024 * 1024
@@ -34,69 +48,6 @@ RECORDED_LINE = 32 * 1024 * 1024
 Answerer: TypeAlias = "Callable[[AgentRequest], Any]"
 """Answers one request of the agent: returns the result (or an awaitable of it), ``NEVER``, or
 raises ``RpcError`` to answer with an error."""
-
-
-class AgentFault(Exception):
-    """The agent left us without what we waited for."""
-
-
-class Hung(AgentFault):
-    """Nothing happened within the time allowed."""
-
-
-class Died(AgentFault):
-    """The agent's process or its stdout ended while we waited."""
-
-
-class RpcError(Exception):
-    """A JSON-RPC error answer, from the agent or to it."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
-        self.message = message
-        self.data = data
-
-
-@dataclass(frozen=True, slots=True)
-class Incoming:
-    """One line from the agent; ``message`` is None if it is not a JSON object."""
-
-    index: int
-    """Its place among all frames of this client."""
-    message: Json | None
-
-    @property
-    def method(self) -> str:
-        method = (self.message or {}).get("method")
-        return method if isinstance(method, str) else ""
-
-    @property
-    def params(self) -> Json:
-        params = (self.message or {}).get("params")
-        return params if isinstance(params, dict) else {}
-
-    @property
-    def session(self) -> str:
-        return str(self.params.get("sessionId", ""))
-
-    @property
-    def is_response(self) -> bool:
-        return self.message is not None and "method" not in self.message and "id" in self.message
-
-    @property
-    def is_request(self) -> bool:
-        return bool(self.method) and "id" in (self.message or {})
-
-    @property
-    def update(self) -> Json:
-        """The payload of a ``session/update``, empty for anything else."""
-        update = self.params.get("update") if self.method == "session/update" else None
-        return update if isinstance(update, dict) else {}
-
-    @property
-    def kind(self) -> str:
-        return str(self.update.get("sessionUpdate", ""))
 
 
 @dataclass(slots=True)
@@ -412,34 +363,3 @@ def telling(stderr: str) -> str:
 def not_found(request: AgentRequest) -> Any:
     """The answer to a method this client does not offer."""
     raise RpcError(-32601, f"{request.method} is not offered by this client")
-
-
-def envelope(method: str, params: Any) -> Json:
-    message: Json = {"jsonrpc": "2.0", "method": method}
-    return message if params is ABSENT else {**message, "params": params}
-
-
-def encode_line(message: Any) -> bytes:
-    """One line of JSON in UTF-8; text is not escaped, so separators travel raw."""
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-
-
-def decode_line(raw: bytes) -> Json | None:
-    """The JSON object on a line, or None."""
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def rpc_error(error: Any) -> RpcError:
-    """An error object as an exception; what is missing or malformed shows as such."""
-    fields = error if isinstance(error, dict) else {}
-    code = fields.get("code")
-    message = fields.get("message")
-    return RpcError(
-        code if isinstance(code, int) else 0,
-        message if isinstance(message, str) else f"(no message: {error!r})",
-        fields.get("data"),
-    )

@@ -18,8 +18,9 @@ from conformance.checks.context import Context
 from conformance.checks.editor import Editor
 from conformance.checks.profile import Probe, Profile
 from conformance.checks.verdict import CheckFailed, NotApplicable
-from conformance.client import Died, Hung, Incoming, RpcError
+from conformance.faults import Died, Hung, RpcError
 from conformance.frames import CheckResult, Finding, Frame, Level, Run, Status
+from conformance.incoming import Incoming
 from conformance.lint import RULES, lint
 
 ALL_LEVELS = frozenset(Level)

@@ -6,6 +6,7 @@ their order is the order of the catalogue.
 
 from conformance.checks import (  # noqa: I001 - the order is the catalogue's
     io,
+    lifetime,
     rpc,
     init,
     auth,
@@ -25,6 +26,7 @@ from conformance.checks.catalogue import CATALOGUE, Catalogue, Check
 
 SUBJECTS = (
     io,
+    lifetime,
     rpc,
     init,
     auth,

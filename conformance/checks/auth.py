@@ -12,8 +12,9 @@ from conformance.checks.catalogue import check
 from conformance.checks.context import Context
 from conformance.checks.profile import AUTH_REQUIRED, LOGIN_SECONDS
 from conformance.checks.verdict import NotApplicable, fail, require, require_code, require_object
-from conformance.client import Hung, Json, RpcError
+from conformance.faults import Hung, RpcError
 from conformance.frames import Level
+from conformance.incoming import Json
 from conformance.process import kill_group
 
 TERMINAL_LOGIN = {"auth": {"terminal": True}}

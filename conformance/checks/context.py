@@ -19,7 +19,8 @@ from conformance import answers
 from conformance.checks.editor import NO_CAPABILITIES, Editor, Session, tool
 from conformance.checks.profile import Profile, writing
 from conformance.checks.verdict import NotApplicable
-from conformance.client import Answerer, Hung
+from conformance.client import Answerer
+from conformance.faults import Hung
 from conformance.model_server import MODEL, ModelServer
 
 T = TypeVar("T")

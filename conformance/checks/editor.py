@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from conformance.checks.verdict import require, require_object
-from conformance.client import ABSENT, Client, Incoming, Json, Sent
+from conformance.client import Client, Sent
+from conformance.incoming import ABSENT, Incoming, Json
 from conformance.process import survivors
 
 CLIENT_INFO = {"name": "acp-conformance", "title": "ACP conformance kit", "version": "1"}

@@ -1,4 +1,4 @@
-"""CMD, ELIC, NOTE, COMP: commands, questions and the gated updates."""
+"""CMD, ELIC, USE, NOTE, COMP: commands, questions, usage and the gated updates."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from conformance.checks.editor import Editor, Session, tool
 from conformance.checks.init import GATED_UPDATES
 from conformance.checks.profile import LOGIN_SECONDS
 from conformance.checks.steps import still_usable
-from conformance.checks.verdict import NotApplicable, require
-from conformance.client import ABSENT, Answerer, Hung, Incoming, Json, RpcError
+from conformance.checks.verdict import NotApplicable, fail, require
+from conformance.client import Answerer
+from conformance.faults import Hung, RpcError
 from conformance.frames import Level
+from conformance.incoming import ABSENT, Incoming, Json
 
 ACCEPT: Json = {"action": "accept", "content": {}}
 DECLINE: Json = {"action": "decline"}
@@ -167,6 +169,28 @@ def _require_no_secret(form: Incoming) -> None:
     for name, field in (schema.get("properties") or {}).items():
         words = f"{name} {field.get('title', '')}".replace("_", " ")
         require(not SECRET.search(words), f"a form asks for {words.strip()!r}", form)
+
+
+@check("USE-01", "usage", Level.MAY, "V1-USE-01 V1-USE-02", "model")
+async def usage(ctx: Context) -> None:
+    """Three turns. If usage is reported: whole numbers, used at most size, cost never falling."""
+    async with ctx.session() as session:
+        for _ in range(3):
+            await session.prompt('@say used\n@usage {"input": 500, "output": 20}')
+    reports = [m for m in session.updates() if m.kind == "usage_update"]
+    if not reports:
+        raise NotApplicable("the agent reports no usage")
+    spent = 0.0
+    for report in reports:
+        used, size = report.update.get("used"), report.update.get("size")
+        if not isinstance(used, int) or not isinstance(size, int):
+            fail(f"used is {used!r} and size is {size!r}", report)
+        require(0 <= used <= size, f"{used} of {size} tokens are used", report)
+        cost = report.update.get("cost")
+        if cost is not None:
+            amount = cost.get("amount", -1)
+            require(amount >= spent, f"the cost falls from {spent} to {amount}", report)
+            spent = amount
 
 
 @check(

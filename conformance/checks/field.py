@@ -8,9 +8,10 @@ from typing import Any
 
 from conformance.checks.catalogue import check
 from conformance.checks.context import Context
-from conformance.checks.editor import initialize_params
+from conformance.checks.editor import chunks, initialize_params
+from conformance.checks.steps import require_stop
 from conformance.checks.verdict import NotApplicable, require
-from conformance.client import Hung
+from conformance.faults import Hung
 from conformance.frames import Level
 
 STARTS = 5
@@ -56,6 +57,25 @@ async def _start_seconds(ctx: Context) -> float:
     async with ctx.agent(end=False) as editor:
         await editor.initialize()
         return time.monotonic() - started
+
+
+@check("PERF-02", "throughput", Level.REC, "V1-TOOL-10 advice", "model")
+async def throughput(ctx: Context) -> None:
+    """Let the model stream 20,000 small chunks.
+
+    All text arrives in order, and stdout carries less than a KiB for each chunk: nothing is sent
+    again and again.
+    """
+    count = 20_000
+    async with ctx.session() as session:
+        before = session.editor.process.bytes_out
+        turn = await session.start(chunks(count, "w{i} "))
+        await turn.sent.wait(4 * ctx.timeout)
+        written = session.editor.process.bytes_out - before
+    require_stop(turn, "end_turn")
+    whole = "".join(f"w{i} " for i in range(count)).strip()
+    require(whole in turn.text, "text was lost or reordered")
+    require(written < count * 1024, f"{written} bytes were written for {count} chunks")
 
 
 @check("INT-02", "the Python SDK's client", Level.REC, "advice", "model")

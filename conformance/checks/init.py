@@ -8,8 +8,8 @@ from conformance.checks.catalogue import check
 from conformance.checks.context import Context
 from conformance.checks.editor import Editor, initialize_params, tool
 from conformance.checks.verdict import fail, require, require_code, require_object
-from conformance.client import ABSENT, Incoming, encode_line, envelope
 from conformance.frames import Level
+from conformance.incoming import ABSENT, Incoming, encode_line, envelope
 
 KNOWN_VERSIONS = (0, 1, 2)
 GATED = {

@@ -11,8 +11,8 @@ from conformance.checks.context import Context
 from conformance.checks.editor import Editor, Session
 from conformance.checks.steps import require_stop
 from conformance.checks.verdict import NotApplicable, require, require_code, require_object
-from conformance.client import Json
 from conformance.frames import Level
+from conformance.incoming import Json
 
 LIST = "agent:sessionCapabilities.list"
 DELETE = "agent:sessionCapabilities.delete"

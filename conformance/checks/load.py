@@ -9,8 +9,9 @@ from conformance.checks.context import Context
 from conformance.checks.editor import CONVERSATION, Session, spoken, tool, tools
 from conformance.checks.steps import positions, require_stop, sleeping_tool
 from conformance.checks.verdict import NotApplicable, require, require_code, require_object
-from conformance.client import Incoming, RpcError
+from conformance.faults import RpcError
 from conformance.frames import Level
+from conformance.incoming import Incoming
 
 LOAD = "session/load"
 RESUME = "session/resume"

@@ -14,8 +14,9 @@ from conformance.checks.context import Context
 from conformance.checks.editor import Editor, Session, slow, tool
 from conformance.checks.steps import require_stop
 from conformance.checks.verdict import NotApplicable, fail, require, require_code
-from conformance.client import Incoming, Sent, encode_line, envelope
+from conformance.client import Sent
 from conformance.frames import Level
+from conformance.incoming import Incoming, encode_line, envelope
 
 SESSIONS = 20
 MCP_WORD = "conformance-env-value"

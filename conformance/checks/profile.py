@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from conformance.checks.editor import Editor, Session, capability, tool
-from conformance.client import AgentFault, Json, RpcError
+from conformance.faults import AgentFault, RpcError
+from conformance.incoming import Json
 from conformance.model_server import ModelRequest, ToolCall
 from conformance.model_server.tools import KINDS, resolve
 from conformance.process import POSIX

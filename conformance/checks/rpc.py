@@ -11,8 +11,9 @@ from conformance.checks.context import API_KEY, Context
 from conformance.checks.editor import capability
 from conformance.checks.steps import require_stop, silent, still_usable
 from conformance.checks.verdict import NotApplicable, require, require_code
-from conformance.client import ABSENT, Sent, envelope
+from conformance.client import Sent
 from conformance.frames import Level
+from conformance.incoming import ABSENT, envelope
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")

@@ -9,8 +9,9 @@ from conformance.checks.catalogue import check
 from conformance.checks.context import Context
 from conformance.checks.editor import Session
 from conformance.checks.verdict import NotApplicable, require, require_code, require_object
-from conformance.client import Json, Sent
+from conformance.client import Sent
 from conformance.frames import Level
+from conformance.incoming import Json
 
 WITH_BOOLEANS: Json = {"session": {"configOptions": {"boolean": {}}}}
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from conformance.checks.context import Context
 from conformance.checks.editor import Editor, Session, Turn, tool
 from conformance.checks.verdict import NotApplicable, fail, require
-from conformance.client import AgentRequest, Hung, Incoming
+from conformance.client import AgentRequest
+from conformance.faults import Hung
+from conformance.incoming import Incoming
 from conformance.process import alive
 
 SLEEP_SECONDS = 600

@@ -7,11 +7,12 @@ from collections import defaultdict
 
 from conformance.checks.catalogue import check
 from conformance.checks.context import Context
-from conformance.checks.editor import Session, Turn, chunks, say, slow, spoken
+from conformance.checks.editor import Session, Turn, say, slow, spoken
 from conformance.checks.steps import require_closed, require_stop, still_usable
-from conformance.checks.verdict import NotApplicable, fail, require, require_code
-from conformance.client import Hung, Json
+from conformance.checks.verdict import NotApplicable, require, require_code
+from conformance.faults import Hung
 from conformance.frames import Level
+from conformance.incoming import Json
 from conformance.model_server import ModelRequest
 
 PIXEL = (
@@ -300,44 +301,3 @@ async def empty_answer(ctx: Context) -> None:
         turn = await session.start("@empty")
         await turn.sent.wait(3 * ctx.timeout)
         await still_usable(session)
-
-
-@check("USE-01", "usage", Level.MAY, "V1-USE-01 V1-USE-02", "model")
-async def usage(ctx: Context) -> None:
-    """Three turns. If usage is reported: whole numbers, used at most size, cost never falling."""
-    async with ctx.session() as session:
-        for _ in range(3):
-            await session.prompt('@say used\n@usage {"input": 500, "output": 20}')
-    reports = [m for m in session.updates() if m.kind == "usage_update"]
-    if not reports:
-        raise NotApplicable("the agent reports no usage")
-    spent = 0.0
-    for report in reports:
-        used, size = report.update.get("used"), report.update.get("size")
-        if not isinstance(used, int) or not isinstance(size, int):
-            fail(f"used is {used!r} and size is {size!r}", report)
-        require(0 <= used <= size, f"{used} of {size} tokens are used", report)
-        cost = report.update.get("cost")
-        if cost is not None:
-            amount = cost.get("amount", -1)
-            require(amount >= spent, f"the cost falls from {spent} to {amount}", report)
-            spent = amount
-
-
-@check("PERF-02", "throughput", Level.REC, "V1-TOOL-10 advice", "model")
-async def throughput(ctx: Context) -> None:
-    """Let the model stream 20,000 small chunks.
-
-    All text arrives in order, and stdout carries less than a KiB for each chunk: nothing is sent
-    again and again.
-    """
-    count = 20_000
-    async with ctx.session() as session:
-        before = session.editor.process.bytes_out
-        turn = await session.start(chunks(count, "w{i} "))
-        await turn.sent.wait(4 * ctx.timeout)
-        written = session.editor.process.bytes_out - before
-    require_stop(turn, "end_turn")
-    whole = "".join(f"w{i} " for i in range(count)).strip()
-    require(whole in turn.text, "text was lost or reordered")
-    require(written < count * 1024, f"{written} bytes were written for {count} chunks")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from conformance.client import Incoming, RpcError
+from conformance.faults import RpcError
+from conformance.incoming import Incoming
 
 
 class CheckFailed(Exception):

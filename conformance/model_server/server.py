@@ -9,35 +9,28 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, assert_never
+from typing import Any, Self
 
 from conformance.model_server import http
 from conformance.model_server.anthropic import Anthropic
-from conformance.model_server.dialect import Answer, Content, Dialect, Stream, encode
+from conformance.model_server.dialect import Answer, Dialect, encode
 from conformance.model_server.openai_chat import OpenAIChat
 from conformance.model_server.openai_responses import OpenAIResponses
 from conformance.model_server.reply import (
     Call,
-    Cut,
-    Delay,
     Failure,
     Finish,
-    Hang,
-    Malformed,
     Part,
-    Repeat,
-    Reply,
     Text,
-    Think,
     ToolCall,
-    Wait,
 )
 from conformance.model_server.request import ModelRequest
 from conformance.model_server.script import Script, answering
 from conformance.model_server.tools import resolve
+from conformance.model_server.writer import StreamWriter, waited
 
 MODEL = "fake-model"
 DIALECTS: tuple[Dialect, ...] = (OpenAIChat(), Anthropic(), OpenAIResponses())
@@ -151,53 +144,12 @@ class ModelServer:
         finish = _finish(reply.finish, parts)
         answer = Answer(f"reply-{call.index}", call.model, _wants_usage(call))
         if call.stream:
-            writer = _StreamWriter(dialect.stream(answer), send)
+            writer = StreamWriter(dialect.stream(answer), send)
             return await writer.write(parts, finish, reply)
-        content, kept = await _waited(parts)
+        content, kept = await waited(parts)
         if kept:
             send(http.whole(200, dialect.whole(answer, content, finish, reply.usage)))
         return kept
-
-
-class _StreamWriter:
-    """Writes one streamed reply; what can leave together leaves in one write."""
-
-    def __init__(self, stream: Stream, send: Callable[[bytes], None]) -> None:
-        self._stream = stream
-        self._send = send
-        self._opening = http.STREAM_HEAD + http.chunk(stream.begin())
-
-    async def write(self, parts: Iterable[Part], finish: Finish, reply: Reply) -> bool:
-        """Write it all; False if the script wants the connection dropped."""
-        ready: list[bytes] = []
-        for part in parts:
-            match part:
-                case Delay() | Wait() | Hang():
-                    self._flush(ready, begin=bool(ready))
-                    await _pause(part)
-                case Cut(clean=clean):
-                    self._flush(ready)
-                    self._send(http.LAST_CHUNK if clean else b"")
-                    return clean
-                case Malformed(raw=raw):
-                    ready.append(raw)
-                case ToolCall():
-                    raise AssertionError("semantic calls are resolved before writing")
-                case Text() | Repeat() | Think() | Call():
-                    ready.append(self._stream.part(part))
-                case _:
-                    assert_never(part)
-        ready.append(self._stream.end(finish, reply.usage))
-        self._flush(ready)
-        self._send(http.LAST_CHUNK)
-        return True
-
-    def _flush(self, ready: list[bytes], begin: bool = True) -> None:
-        if begin:
-            self._send(self._opening)
-            self._opening = b""
-        self._send(http.chunk(b"".join(ready)))
-        ready.clear()
 
 
 class _Connection(asyncio.Protocol):
@@ -255,30 +207,6 @@ class _Connection(asyncio.Protocol):
     def _drop(self) -> None:
         if self._transport is not None:
             self._transport.abort()
-
-
-async def _pause(part: Delay | Wait | Hang) -> None:
-    match part:
-        case Delay(seconds=seconds):
-            await asyncio.sleep(seconds)
-        case Wait(event=event):
-            await event.wait()
-        case Hang():
-            await asyncio.get_running_loop().create_future()
-
-
-async def _waited(parts: Sequence[Part]) -> tuple[list[Content], bool]:
-    """The content of a reply that is not streamed, after its pauses; False if it is cut."""
-    content: list[Content] = []
-    for part in parts:
-        match part:
-            case Delay() | Wait() | Hang():
-                await _pause(part)
-            case Cut() | Malformed():
-                return content, False
-            case Text() | Repeat() | Think() | Call():
-                content.append(part)
-    return content, True
 
 
 def _parsed(dialect: Dialect, request: http.HttpRequest, index: int) -> ModelRequest:
