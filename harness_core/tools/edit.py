@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
-
-from annotated_types import MinLen
 
 from harness_core.content import Json
 from harness_core.tools import cards
@@ -23,19 +20,21 @@ from harness_core.tools.tool import (
     ToolContext,
     ToolError,
     ToolOutput,
+    parameter,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class EditArguments(Arguments):
-    path: str
-    """The file, relative to the working directory or absolute."""
-    old_text: Annotated[str, MinLen(1)]
-    """The passage to replace, exactly as it stands in the file, without line numbers."""
-    new_text: str
-    """What to put in its place."""
-    replace_all: bool = False
-    """Replace every occurrence; otherwise old_text must occur exactly once."""
+    path: str = parameter("The file, relative to the working directory or absolute.")
+    old_text: str = parameter(
+        "The passage to replace, exactly as it stands in the file, without line numbers.",
+        min_length=1,
+    )
+    new_text: str = parameter("What to put in its place.")
+    replace_all: bool = parameter(
+        "Replace every occurrence; otherwise old_text must occur exactly once.", False
+    )
 
 
 class Edit(Tool[EditArguments]):

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Annotated, Literal
+from typing import Literal
 
 import anyio.to_thread
-from annotated_types import MinLen
 
 from harness_core.content import Json
 from harness_core.tools import cards
@@ -25,6 +24,7 @@ from harness_core.tools.tool import (
     ToolContext,
     ToolError,
     ToolOutput,
+    parameter,
 )
 from harness_core.tools.walk import walk
 
@@ -37,11 +37,12 @@ PATIENCE = 20.0
 
 @dataclass(frozen=True, slots=True)
 class GlobArguments(Arguments):
-    pattern: Annotated[str, MinLen(1)]
-    """The pattern: * and ? within a name, ** across directories, [abc], {a,b}; without a slash it
-    is matched against names at any depth."""
-    path: str = "."
-    """The directory to look in; the pattern is read from there."""
+    pattern: str = parameter(
+        "The pattern: * and ? within a name, ** across directories, [abc], {a,b}; without a slash "
+        "it is matched against names at any depth.",
+        min_length=1,
+    )
+    path: str = parameter("The directory to look in; the pattern is read from there.", ".")
 
 
 class Glob(Tool[GlobArguments]):

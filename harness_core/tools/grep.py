@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from subprocess import DEVNULL
-from typing import Annotated
 
 import anyio
-from annotated_types import Ge, Le, MinLen
 
 import harness_core
 from harness_core.content import Json
@@ -27,30 +25,29 @@ from harness_core.tools.tool import (
     ToolContext,
     ToolError,
     ToolOutput,
+    parameter,
 )
 
 PATIENCE = 30.0
 """Seconds after which a search is ended even if it hangs in one regular expression."""
 
-_BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from {0} import main; main()"
+_BOOT = "import sys; sys.path.append(sys.argv[1]); from {0} import main; main()"
 
 
 @dataclass(frozen=True, slots=True)
 class GrepArguments(Arguments):
-    pattern: Annotated[str, MinLen(1)]
-    """What to look for: a regular expression (Python's), matched within single lines."""
-    path: str = "."
-    """The file or directory to search."""
-    glob: str | None = None
-    """Search only files that match this glob, such as *.py or src/**/*.ts."""
-    literal: bool = False
-    """Take the pattern literally, not as a regular expression."""
-    ignore_case: bool = False
-    """Let upper and lower case match each other."""
-    context: Annotated[int, Ge(0), Le(20)] = 0
-    """How many lines to show before and after each match."""
-    files_only: bool = False
-    """Only list the files that match, with the number of matching lines."""
+    pattern: str = parameter(
+        "What to look for: a regular expression (Python's), matched within single lines.",
+        min_length=1,
+    )
+    path: str = parameter("The file or directory to search.", ".")
+    glob: str | None = parameter(
+        "Search only files that match this glob, such as *.py or src/**/*.ts.", None
+    )
+    literal: bool = parameter("Take the pattern literally, not as a regular expression.", False)
+    ignore_case: bool = parameter("Let upper and lower case match each other.", False)
+    context: int = parameter("How many lines to show around each match.", 0, ge=0, le=20)
+    files_only: bool = parameter("Only list the files, with their number of matches.", False)
 
 
 class Grep(Tool[GrepArguments]):

@@ -19,6 +19,7 @@ from harness_core.tools.tool import (
     ToolContext,
     ToolError,
     ToolOutput,
+    parameter,
 )
 from harness_core.tools.walk import Entry, Level, is_directory
 
@@ -31,8 +32,7 @@ NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class ListArguments(Arguments):
-    path: str = "."
-    """The directory, relative to the working directory or absolute."""
+    path: str = parameter("The directory, relative to the working directory or absolute.", ".")
 
 
 class List(Tool[ListArguments]):

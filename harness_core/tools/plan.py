@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
-
-from annotated_types import MaxLen, MinLen
+from typing import Literal
 
 from harness_core.content import Json
 from harness_core.facts import PlanEntry, PlanWrite
@@ -19,23 +17,25 @@ from harness_core.tools.tool import (
     Tool,
     ToolContext,
     ToolOutput,
+    parameter,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Step(Arguments):
-    content: Annotated[str, MinLen(1), MaxLen(1000)]
-    """What is to be done, in a few words."""
-    status: Literal["pending", "in_progress", "completed", "cancelled"] = "pending"
-    """How far it is."""
-    priority: Literal["high", "medium", "low"] = "medium"
-    """How much it matters."""
+    content: str = parameter("What is to be done, in a few words.", min_length=1, max_length=1000)
+    status: Literal["pending", "in_progress", "completed", "cancelled"] = parameter(
+        "How far it is.", "pending"
+    )
+    priority: Literal["high", "medium", "low"] = parameter("How much it matters.", "medium")
 
 
 @dataclass(frozen=True, slots=True)
 class PlanArguments(Arguments):
-    entries: Annotated[tuple[Step, ...], MaxLen(100)]
-    """All steps in order, the finished ones included; they replace the whole previous plan."""
+    entries: tuple[Step, ...] = parameter(
+        "All steps in order, the finished ones included; they replace the whole previous plan.",
+        max_length=100,
+    )
 
 
 class Plan(Tool[PlanArguments]):

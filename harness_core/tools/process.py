@@ -84,9 +84,11 @@ class Child:
         return True
 
     async def _gone(self, seconds: float, strays: bool) -> None:
+        pause = POLL
         with anyio.move_on_after(seconds):
-            while self._family.alive(strays=strays):  # noqa: ASYNC110 - they give no sign
-                await anyio.sleep(POLL)
+            while self._family.alive(strays=strays):
+                await anyio.sleep(pause)
+                pause = min(pause * 1.5, 10 * POLL)
 
     def close(self) -> None:
         """Stop reading. What still writes will find its pipe broken."""

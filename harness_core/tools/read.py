@@ -6,9 +6,6 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-from annotated_types import Ge
 
 from harness_core.content import Image, Json, ResourceLink, ResultBlock, Text
 from harness_core.tools import cards
@@ -24,6 +21,7 @@ from harness_core.tools.tool import (
     ToolContext,
     ToolError,
     ToolOutput,
+    parameter,
 )
 
 PAGE_LINES = 2000
@@ -43,12 +41,9 @@ _MAGIC = (
 
 @dataclass(frozen=True, slots=True)
 class ReadArguments(Arguments):
-    path: str
-    """The file, relative to the working directory or absolute."""
-    offset: Annotated[int, Ge(1)] = 1
-    """Number of the first line to read, counted from 1."""
-    limit: Annotated[int, Ge(1)] = PAGE_LINES
-    """How many lines to read at most."""
+    path: str = parameter("The file, relative to the working directory or absolute.")
+    offset: int = parameter("Number of the first line to read, counted from 1.", 1, ge=1)
+    limit: int = parameter("How many lines to read at most.", PAGE_LINES, ge=1)
 
 
 class Read(Tool[ReadArguments]):

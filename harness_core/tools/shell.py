@@ -9,10 +9,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import anyio
-from annotated_types import Gt, MinLen
 
 from harness_core.content import Json
 from harness_core.tools import cards
@@ -28,6 +27,7 @@ from harness_core.tools.tool import (
     ToolContext,
     ToolError,
     ToolOutput,
+    parameter,
 )
 
 HEAD, TAIL = 10 * 1024, 20 * 1024
@@ -49,10 +49,8 @@ QUIET: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ShellArguments(Arguments):
-    command: Annotated[str, MinLen(1)]
-    """The command line."""
-    timeout: Annotated[float, Gt(0)] | None = None
-    """Seconds after which the command is ended."""
+    command: str = parameter("The command line.", min_length=1)
+    timeout: float | None = parameter("Seconds after which the command is ended.", None, gt=0)
 
 
 @dataclass(frozen=True, slots=True)

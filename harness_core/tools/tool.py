@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar
@@ -144,13 +144,21 @@ class ToolContext(Protocol):
 
 
 class Arguments:
-    """Base of a tool's parameters: a frozen dataclass whose field docstrings tell the model.
+    """Base of a tool's parameters: a frozen dataclass, each field a ``parameter``.
 
     Plain dataclasses keep pydantic away from start-up: it is imported when the first schema is
     asked for. A pydantic model (with ``extra="forbid"``) serves as well.
     """
 
-    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "use_attribute_docstrings": True}
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
+
+
+def parameter(description: str, default: Any = MISSING, **limits: float) -> Any:
+    """A field of ``Arguments``: what the model is told about it, and what it must be.
+
+    ``limits`` are those of a pydantic field: ``ge``, ``gt``, ``le``, ``min_length`` and so on.
+    """
+    return field(default=default, metadata={"description": description, **limits})
 
 
 A = TypeVar("A")

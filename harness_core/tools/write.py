@@ -19,15 +19,14 @@ from harness_core.tools.tool import (
     Tool,
     ToolContext,
     ToolOutput,
+    parameter,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class WriteArguments(Arguments):
-    path: str
-    """The file, relative to the working directory or absolute."""
-    content: str
-    """The whole new content."""
+    path: str = parameter("The file, relative to the working directory or absolute.")
+    content: str = parameter("The whole new content.")
 
 
 class Write(Tool[WriteArguments]):

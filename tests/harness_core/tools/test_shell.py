@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import sys
@@ -205,6 +206,15 @@ async def test_cancelling_ends_the_whole_tree(call: Call, context: Any, command:
     started = pids(b"".join(context.printed).decode())
     assert len(started) >= 2
     assert [pid for pid in started if running(pid)] == []
+
+
+async def test_a_cancelled_task_ends_its_command_too(call: Call, context: Any) -> None:
+    task = asyncio.ensure_future(call("shell", command="sleep 300 & echo pid=$! pid=$$; wait"))
+    await context.until_printed(b"\n")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not any(map(running, pids(b"".join(context.printed).decode())))
 
 
 @pytest.mark.parametrize("command", CASES)

@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from harness_core.tools.tool import Arguments, Schema, Tool, ToolError
+from harness_core.tools.tool import Arguments, Schema, Tool, ToolError, parameter
 
 
 @dataclass(frozen=True, slots=True)
 class Sample(Arguments):
-    path: str
-    """Where."""
-    count: int = 1
-    """How many."""
-    title: str | None = None
+    path: str = parameter("Where.")
+    count: int = parameter("How many.", 1, ge=0)
+    title: str | None = parameter("Which.", None)
 
 
 def test_the_schema_is_plain_and_carries_the_docs() -> None:
@@ -27,8 +25,8 @@ def test_the_schema_is_plain_and_carries_the_docs() -> None:
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "Where."},
-            "count": {"type": "integer", "default": 1, "description": "How many."},
-            "title": {"type": "string"},
+            "count": {"type": "integer", "default": 1, "minimum": 0, "description": "How many."},
+            "title": {"type": "string", "description": "Which."},
         },
         "required": ["path"],
         "additionalProperties": False,
