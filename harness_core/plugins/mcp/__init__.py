@@ -43,7 +43,7 @@ def servers_of(agent: Agent) -> Servers:
 
 
 def install(harness: Harness) -> None:
-    """Give every agent the configured servers; stand at ``agent/pre-step``."""
+    """Give every agent the configured servers; stand at ``agent/pre-step``; add to the prompt."""
 
     def created(agent: Agent) -> None:
         specs = from_settings(agent.settings)
@@ -59,5 +59,9 @@ def install(harness: Harness) -> None:
     async def before(draft: PreStep, following: Next[PreStep, PreStep]) -> PreStep:
         return await following(await servers_of(draft.agent).before(draft))
 
+    async def section(agent: Agent) -> str:
+        return servers_of(agent).instructions
+
     harness.bus.on(AGENT_CREATED, created)
     harness.bus.on(PRE_STEP, before)
+    harness.runtime.prompt.add("mcp", section)

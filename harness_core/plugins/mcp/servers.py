@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+INSTRUCTIONS = 4_000
+"""Characters of a server's instructions that the model is given."""
+
+
 class Servers:
     """The MCP servers of one agent. ``configured`` are those that do not come from its client."""
 
@@ -130,6 +134,16 @@ class Servers:
             ReadResourceTool(self._with_resources),
         ):
             self._resource_tools.append(self._agent.tools.register(tool))
+
+    @property
+    def instructions(self) -> str:
+        """What the servers say of their use, for the system prompt."""
+        said = {server.name: server.offer.instructions for server in self._servers.values()}
+        return "\n\n".join(
+            f"Instructions of MCP server {name}:\n\n{text[:INSTRUCTIONS].strip()}"
+            for name, text in said.items()
+            if text.strip()
+        )
 
     # --- what people must know -----------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from harness_core.tools.tool import (
     ToolContext,
     ToolError,
     ToolOutput,
+    parameter,
 )
 
 if TYPE_CHECKING:
@@ -130,18 +131,15 @@ def _fitted_text(block: Text, number: int, context: ToolContext) -> ResultBlock:
 class ListResources(Arguments):
     """The parameters of ``list_mcp_resources``."""
 
-    server: str | None = None
-    """The name of one server; all by default."""
+    server: str | None = parameter("The name of one server; all by default.", None)
 
 
 @dataclass(frozen=True)
 class ReadResource(Arguments):
     """The parameters of ``read_mcp_resource``."""
 
-    server: str
-    """The name of the server."""
-    uri: str
-    """The resource's URI, as it was listed or made from a template."""
+    server: str = parameter("The name of the server.")
+    uri: str = parameter("The resource's URI, as it was listed or made from a template.")
 
 
 class ListResourcesTool(Tool[ListResources]):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import anyio
 import httpx2
+from mcp.client import session
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -43,7 +44,7 @@ REACHED, SILENCE = 30.0, 900.0
 LONGEST_LINE = 4_000
 """Characters of one line on a server's stderr that are logged."""
 
-CHATTY = {"mcp": "CRITICAL", "client": "CRITICAL", "httpx2": "WARNING", "httpcore2": "WARNING"}
+CHATTY = {"mcp": "CRITICAL", "httpx2": "WARNING", "httpcore2": "WARNING"}
 """Loggers of the libraries, and from where on they are heard unless somebody has set them. They log
 URLs, and a traceback for every line that a server prints where it should not."""
 
@@ -54,6 +55,12 @@ def hush() -> None:
         logger = logging.getLogger(name)
         if logger.level == logging.NOTSET:
             logger.setLevel(level)
+    logging.getLogger("client").addFilter(_not_the_librarys)
+
+
+def _not_the_librarys(record: logging.LogRecord) -> bool:
+    """The library also logs under a name that anybody may use."""
+    return record.pathname != session.__file__
 
 
 @asynccontextmanager

@@ -53,6 +53,7 @@ async def test_a_remote_server_is_used_like_any_other(transport: Transport) -> N
         assert text == "a remote resource"
         await b.world.turn("/far:greet Ada")
         assert "Say hello to Ada." in b.context
+        assert "Ask me for headers." in b.world.script.requests[-1].system
         assert b.notices == []
 
 
