@@ -5,6 +5,8 @@ Everything heavy is imported here and in what this imports, after ``initialize``
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,10 +16,13 @@ from acp_server.framing import INTERNAL_ERROR
 from acp_server.host import Host
 from acp_server.logs import set_up_logging
 from acp_server.rpc import Peer, RpcError
-from harness_core.config import Config, ConfigError, data_dir
+from harness_core.config import Config, ConfigError, data_dir, user_file
+from harness_core.credentials import CredentialError, Vault, environment, vault
 from harness_core.harness import Harness
 from harness_core.journal.jsonl import JsonlJournal
 from harness_core.plugins.rule_store import RuleStore
+
+log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
@@ -33,5 +38,20 @@ async def bring_up(
     set_up_logging(settings)
     journal = JsonlJournal(data_dir(settings) / "sessions")
     rules = RuleStore(data_dir(settings) / "permissions.json")
-    async with Harness(journal=journal, config=config, rules=rules) as harness:
-        yield Host(harness, peer, client)
+    keys = vault(user_file(os.environ).parent)
+    env = _environment(keys)
+    async with Harness(journal=journal, config=config, rules=rules, env=env) as harness:
+        host = Host(harness, peer, client, keys)
+        try:
+            yield host
+        finally:
+            await host.aclose()
+
+
+def _environment(keys: Vault) -> Mapping[str, str]:
+    """The environment over the stored keys; without these if they cannot be had."""
+    try:
+        return environment(keys, os.environ)
+    except CredentialError as failure:
+        log.warning("%s", failure)
+        return os.environ

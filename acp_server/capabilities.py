@@ -18,14 +18,25 @@ PROTOCOL_VERSION: Final = 1
 
 AUTH_METHODS: Final[list[dict[str, Any]]] = [
     {
-        "id": "environment",
-        "name": "API key from the environment",
+        "id": "key",
+        "name": "API key",
         "description": (
-            "Set the provider's variable (such as OPENAI_API_KEY or ANTHROPIC_API_KEY) "
-            "where the editor starts the agent; signing in checks that it is there."
+            "Set the provider's variable (such as OPENAI_API_KEY or ANTHROPIC_API_KEY) where the "
+            "editor starts the agent, or store a key with `acp-harness login`; signing in checks "
+            "that it is there."
         ),
     }
 ]
+"""What ``authenticate`` takes."""
+
+TERMINAL_LOGIN: Final[dict[str, Any]] = {
+    "type": "terminal",
+    "id": "login",
+    "name": "Store an API key",
+    "description": "Asks for a key in a terminal and stores it for this user.",
+    "args": ["--login"],
+}
+"""Offered only to clients that open terminals for it; appended to the command (V1-AUTH-03, -08)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +87,7 @@ def requested_version(params: Mapping[str, Any]) -> int:
     return version
 
 
-def initialize_result() -> dict[str, Any]:
+def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
     """What this agent is and can do (V1-INIT-07, -08, -11). Whatever version was asked for, the
     answer is the newest one spoken here: 1 (V1-INIT-03, -04)."""
     return {
@@ -94,8 +105,8 @@ def initialize_result() -> dict[str, Any]:
                 "fork": {},
                 "additionalDirectories": {},
             },
-            "auth": {},
+            "auth": {"logout": {}},
         },
-        "authMethods": AUTH_METHODS,
+        "authMethods": [*AUTH_METHODS, *([TERMINAL_LOGIN] if client.terminal_auth else [])],
         "_meta": {"steering": {"supported": True}},
     }

@@ -23,9 +23,11 @@ from acp_server.wire import v1
 from harness_core.agent import Agent
 from harness_core.config import ConfigError
 from harness_core.content import UserMessage
+from harness_core.credentials import CredentialError, Vault, environment
 from harness_core.facts import FactError
 from harness_core.harness import ForkError, Harness, new_id
 from harness_core.journal import JournalError, SessionNotFound, Summary
+from harness_core.model import prices
 from harness_core.model.http import preload
 from harness_core.model.protocol import ModelSetupError
 from harness_core.plugins.mcp import RemoteSpec, ServerSpec, StdioSpec, servers_of
@@ -40,27 +42,55 @@ PATIENCE = 2.0
 class Host:
     """The sessions of one connection over one harness."""
 
-    def __init__(self, harness: Harness, peer: Peer, client: ClientCapabilities) -> None:
+    def __init__(
+        self, harness: Harness, peer: Peer, client: ClientCapabilities, vault: Vault
+    ) -> None:
         self.harness = harness
         self.peer = peer
         self.client = client
+        self._vault = vault
+        self._signed_out = False
         self._models = harness.models()
         self._search: asyncio.Task[None] | None = None
         self.sessions: dict[str, AcpSession] = {}
         self._lanes = Lanes()
+        self._leaving = False
 
     # --- sign-in -------------------------------------------------------------------------------
 
     async def authenticate(self, _: Inbound, params: Params) -> Params:
-        """``authenticate``: check that the configured model can be used (V1-AUTH-05)."""
+        """``authenticate``: look for keys again, and check that the model can be used (V1-AUTH-05).
+
+        A terminal method is not for here (V1-AUTH-04).
+        """
         method = v1.validate(v1.Authenticate, params).method_id
         if method not in (entry["id"] for entry in AUTH_METHODS):
             raise RpcError(INVALID_PARAMS, f"there is no auth method {method[:128]!r}")
         try:
+            env = environment(self._vault, os.environ)
+        except CredentialError as failure:
+            raise RpcError(AUTH_REQUIRED, str(failure), {"authMethods": AUTH_METHODS}) from None
+        await self.harness.set_environment(env)
+        self._require_key()
+        self._signed_out = False
+        return {}
+
+    async def logout(self, _: Inbound, __: Params) -> Params:
+        """``logout``: stored keys are forgotten, the environment's not used (V1-AUTH-12)."""
+        try:
+            self._vault.write(None)
+        except CredentialError as failure:
+            raise RpcError(INTERNAL_ERROR, str(failure)) from None
+        self._signed_out = True
+        await self.harness.set_environment({})
+        return {}
+
+    def _require_key(self) -> None:
+        """Raise ``RpcError`` (-32000) if the configured model lacks its key."""
+        try:
             self.harness.runtime.model(self.harness.settings.model)
         except ModelSetupError as failure:
             raise RpcError(AUTH_REQUIRED, str(failure), {"authMethods": AUTH_METHODS}) from None
-        return {}
 
     # --- sessions ------------------------------------------------------------------------------
 
@@ -68,6 +98,8 @@ class Host:
         """``session/new``."""
         request = v1.validate(v1.NewSession, params)
         cwd, roots = _directories(request)
+        if self._signed_out:
+            self._require_key()
         try:
             agent = await self.harness.create(cwd, roots)
         except ConfigError as failure:
@@ -164,6 +196,8 @@ class Host:
         async with self._lanes.lane(request.session_id):
             session = self._session(request.session_id)
             waiter = session.send(inbound, content)
+            if self._leaving:
+                session.cancel()
         return await session.answer(waiter)
 
     async def steer(self, _: Inbound, params: Params) -> Params:
@@ -185,6 +219,20 @@ class Host:
             if session is not None:
                 session.cancel()
         return {}
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def leave(self) -> None:
+        """The client has gone: whatever runs, and whatever still comes to run, is cancelled."""
+        self._leaving = True
+        for session in self.sessions.values():
+            session.cancel()
+
+    async def aclose(self) -> None:
+        """End what the host itself has begun."""
+        if self._search is not None:
+            self._search.cancel()
+            await asyncio.wait({self._search})
 
     # --- small things --------------------------------------------------------------------------
 
@@ -210,6 +258,7 @@ class Host:
         """Ask the providers for their models, once, when there is nothing better to do."""
         await asyncio.sleep(PATIENCE)
         await asyncio.to_thread(preload)
+        await asyncio.to_thread(prices.preload)
         found = await self.harness.find_models()
         if found != self._models:
             self._models = found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
@@ -49,8 +49,12 @@ from harness_core.facts import (
 from harness_core.session import SessionEvent
 from harness_core.tools.tool import Tool
 
+if TYPE_CHECKING:
+    from harness_core.model.prices import Cost
+
 Update: TypeAlias = dict[str, Any]
 Lookup: TypeAlias = Callable[[str], Tool[Any] | None]
+Price: TypeAlias = Callable[[str, Usage], "Cost | None"]
 
 DISCARDED = "\n\n*The connection to the model broke; the answer starts again.*\n\n"
 INTERRUPTED = "*The agent was stopped here, before it had finished.*"
@@ -83,6 +87,12 @@ class State:
     """The calls without a final status."""
     notices: bool = False
     """Whether the client shows notices; one that does not is told in the conversation."""
+    price: Price = lambda *_: None
+    """What a call of a model cost, if anybody knows."""
+    model: str = ""
+    """``provider:name`` of the model that is called."""
+    spent: float = 0.0
+    """The cost so far, of all calls whose price is known."""
 
 
 def project(event: SessionEvent, state: State) -> Sequence[Update]:
@@ -113,8 +123,8 @@ def project(event: SessionEvent, state: State) -> Sequence[Update]:
             return _noticed(fact, event.seq, state)
         case SessionTitle(title=title):
             return [_info(title, event.time)]
-        case RequestHeader(context_window=window):
-            state.context_window = window
+        case RequestHeader(config=config, context_window=window):
+            state.model, state.context_window = config.model, window
         case LlmRetry() as fact:
             return _discarded(fact, state)
         case TurnEnd(turn=turn, reason=reason):
@@ -180,10 +190,17 @@ def _unstreamed(fact: AssistantSaid, state: State) -> Sequence[Update]:
 
 def _usage(usage: Usage | None, state: State) -> Sequence[Update]:
     """Context in use, of the last request, not summed up (V1-USE-01)."""
-    if usage is None or not state.context_window:
+    if usage is None:
+        return ()
+    cost = state.price(state.model, usage)
+    state.spent += cost.amount if cost else 0.0
+    if not state.context_window:
         return ()
     used = min(usage.context, state.context_window)
-    return [{"sessionUpdate": "usage_update", "used": used, "size": state.context_window}]
+    update: Update = {"sessionUpdate": "usage_update", "used": used, "size": state.context_window}
+    if cost is not None:
+        update["cost"] = {"amount": round(state.spent, 6), "currency": cost.currency}
+    return [update]
 
 
 def _discarded(fact: LlmRetry, state: State) -> Sequence[Update]:
@@ -217,6 +234,7 @@ def _announced(id: str, name: str, state: State) -> Update:
     return {
         "sessionUpdate": "tool_call",
         "toolCallId": id,
+        "name": cut(name, TITLE),
         "title": cut(name, TITLE),
         "kind": card.kind,
         "status": "pending",
@@ -232,6 +250,7 @@ def _called(fact: ToolCalled, state: State) -> Update:
     update = _update(fact.call_id, card)
     if not known:
         update["sessionUpdate"] = "tool_call"
+        update["name"] = cut(fact.name, TITLE)
         update["status"] = "pending"
     update["rawInput"] = raw_input(arguments)
     return update

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -100,7 +100,9 @@ class Inbound:
 class Peer:
     """One end of a connection. ``immediate`` handlers answer before the next line is read.
 
-    ``admit`` may refuse a request by raising ``RpcError``, and a notification likewise, silently.
+    Of the ``handlers``, those named in ``heard`` serve notifications too; without an id the others
+    would have nobody to answer. ``admit`` may refuse a request by raising ``RpcError``, and a
+    notification likewise, silently.
     """
 
     def __init__(
@@ -109,11 +111,13 @@ class Peer:
         handlers: Mapping[str, Handler],
         immediate: Mapping[str, Immediate],
         admit: Callable[[str], None],
+        heard: Collection[str] = (),
     ) -> None:
         self._outbox = outbox
         self._handlers = handlers
         self._immediate = immediate
         self._admit = admit
+        self._heard = heard
         self._inbound: dict[Id, Inbound] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._hearing: set[asyncio.Task[None]] = set()
@@ -185,7 +189,7 @@ class Peer:
             self._admit(notification.method)
         except RpcError:
             return
-        if notification.method in self._handlers:
+        if notification.method in self._heard:
             task = self._spawn(self._hear(notification))
             self._hearing.add(task)
             task.add_done_callback(self._hearing.discard)

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 METHODS: Final[Mapping[str, str]] = {
     "authenticate": "authenticate",
+    "logout": "logout",
     "session/new": "new",
     "session/load": "load",
     "session/resume": "resume",
@@ -46,6 +47,9 @@ METHODS: Final[Mapping[str, str]] = {
     "_session/steering": "steer",
 }
 """ACP methods and the ``Host`` methods that serve them."""
+
+HEARD: Final = ("session/cancel",)
+"""Those that are notifications."""
 
 LAST_ANSWERS = 5.0
 """Seconds that requests have to be answered after the client closed its end."""
@@ -70,7 +74,8 @@ class Server:
         self._writer = Writer(target, self._drained, self._lost)
         self._outbox = Outbox(self._writer)
         handlers = {method: self._lazily(name) for method, name in METHODS.items()}
-        self._peer = Peer(self._outbox, handlers, {"initialize": self._initialize}, self._admit)
+        immediate = {"initialize": self._initialize}
+        self._peer = Peer(self._outbox, handlers, immediate, self._admit, HEARD)
         self._reader = Reader(source, self._feed)
 
     async def run(self) -> None:
@@ -97,8 +102,7 @@ class Server:
             async with bring_up(self._flags, self._peer, self.client) as host:
                 self._host.set_result(host)
                 await self._gone.wait()
-                for session in host.sessions.values():
-                    session.cancel()
+                host.leave()
                 await self._peer.settle(LAST_ANSWERS)
         except Exception as failure:
             await self._live_without(failure)
@@ -166,7 +170,7 @@ class Server:
         requested_version(params)
         self.client = ClientCapabilities.parse(params.get("clientCapabilities"))
         self._initialized = True
-        return initialize_result()
+        return initialize_result(self.client)
 
     def _lazily(self, name: str) -> Handler:
         async def handler(inbound: Inbound, params: Params) -> Params:

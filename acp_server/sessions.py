@@ -29,11 +29,12 @@ from harness_core.agent import (
     InboxChange,
 )
 from harness_core.bus import Next
-from harness_core.content import UserBlock, UserMessage
+from harness_core.content import Usage, UserBlock, UserMessage
 from harness_core.facts import SessionOption, TurnEnd, TurnStart
 from harness_core.harness import new_id
 from harness_core.loop import PRE_STEP, PreStep
-from harness_core.model.protocol import ModelInfo
+from harness_core.model.prices import Cost, cost
+from harness_core.model.protocol import ModelInfo, ModelSetupError
 from harness_core.plugins.mcp import servers_of
 from harness_core.plugins.options import DELEGATE, MODE, options
 from harness_core.plugins.skills import commands_and_skills
@@ -108,7 +109,21 @@ class AcpSession:
         return self.agent.session.id
 
     def _fresh_state(self) -> State:
-        return State(str(self.agent.cwd), self.agent.tools.get, notices=self._client.notices)
+        return State(
+            str(self.agent.cwd),
+            self.agent.tools.get,
+            notices=self._client.notices,
+            price=self._price,
+        )
+
+    def _price(self, model: str, usage: Usage) -> Cost | None:
+        """What a call cost, if its provider is known here and its price to anybody."""
+        if model.startswith(("demo:", "local:")):
+            return None
+        try:
+            return cost(self.agent.runtime.model(model).info, usage)
+        except ModelSetupError:
+            return None
 
     # --- to the client -------------------------------------------------------------------------
 

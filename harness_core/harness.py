@@ -113,7 +113,7 @@ class Harness:
             registry.register(tool)
         self._env = os.environ if env is None else env
         self.runtime = Runtime(
-            resolve or self._resolver(self._env),
+            resolve or self._resolve,
             registry,
             Pipeline(),
             Prompt(),
@@ -124,13 +124,15 @@ class Harness:
         for plugin in plugins:
             plugin(self)
 
-    def _resolver(self, env: Mapping[str, str]) -> Callable[[str], Model]:
-        def resolve(id: str) -> Model:
-            from harness_core.model.catalogue import resolve as look_up
+    def _resolve(self, id: str) -> Model:
+        from harness_core.model.catalogue import resolve
 
-            return look_up(id, ModelSettings(id, self.settings.providers), env)
+        return resolve(id, ModelSettings(id, self.settings.providers), self._env)
 
-        return resolve
+    async def set_environment(self, env: Mapping[str, str]) -> None:
+        """Look for keys in ``env`` from now on; models that were made are made again."""
+        self._env = env
+        await self.runtime.forget_models()
 
     def models(self) -> list[ModelInfo]:
         """The models to choose from, as far as they are known without asking anybody."""

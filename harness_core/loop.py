@@ -198,7 +198,7 @@ class Step:
         draft = RequestDraft(self.agent, self.turn.number, self.number, self._config())
         config = await self.agent.bus.waterfall(REQUEST, draft, _config)
         model = runtime.model(config.model)
-        header = RequestHeader(config, model.info.context_window)
+        header = RequestHeader(config, await runtime.context_window(model.info))
         if header != state.header:
             self.session.append(header)
         context = RequestContext(

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness_core.model.protocol import Model
+import anyio.to_thread
+
+from harness_core.model.protocol import Model, ModelInfo
 
 if TYPE_CHECKING:
     from harness_core.prompt import Prompt
@@ -30,8 +32,21 @@ class Runtime:
             self.models[id] = self.resolve(id)
         return self.models[id]
 
+    async def context_window(self, info: ModelInfo) -> int | None:
+        """The tokens that a model can take. What has to be looked up is, in a thread."""
+        if info.context_window is not None or info.base_url is None:
+            return info.context_window
+        from harness_core.model.prices import context_window
+
+        return await anyio.to_thread.run_sync(context_window, info)
+
+    async def forget_models(self) -> None:
+        """Close every model of a provider; it is made again when it is wanted again."""
+        for id in [id for id, model in self.models.items() if model.info.provider != "local"]:
+            await self.models.pop(id).aclose()
+
     async def aclose(self) -> None:
-        """Close every model that was made."""
+        """Close every model."""
         while self.models:
             _, model = self.models.popitem()
             await model.aclose()

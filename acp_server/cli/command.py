@@ -11,12 +11,21 @@ from harness_core import __version__
 def run(arguments: Sequence[str]) -> int:
     """Parse ``arguments`` and do what they say; returns the exit status."""
     options = _parser().parse_args(arguments)
-    flags: dict[str, object] = {}
-    if options.model:
-        flags["model"] = options.model
+    if options.login or options.command == "login":
+        from acp_server.cli.login import login
+
+        return login(options.name)
+    if options.command == "logout":
+        from acp_server.cli.login import logout
+
+        return logout()
+    if options.command == "permissions":
+        from acp_server.cli.permissions import permissions
+
+        return permissions(options.revoke, options.project)
     from acp_server.__main__ import serve_stdio
 
-    return serve_stdio(flags)
+    return serve_stdio({"model": options.model} if options.model else {})
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -25,7 +34,16 @@ def _parser() -> argparse.ArgumentParser:
         description="A coding agent that editors drive over the Agent Client Protocol on stdio.",
         epilog="With no model configured the built-in offline demo model answers.",
     )
-    parser.add_argument("command", nargs="?", choices=["acp"], help="serve ACP (the default)")
+    parser.add_argument(
+        "command",
+        nargs="?",
+        choices=["acp", "login", "logout", "permissions"],
+        help="serve ACP (the default); keep or forget provider keys; list remembered permissions",
+    )
+    parser.add_argument("name", nargs="?", help="login: the provider, or a variable's name")
+    parser.add_argument("--login", action="store_true", help="the same as login, after acp too")
     parser.add_argument("--model", metavar="PROVIDER:NAME", help="the model to use")
+    parser.add_argument("--revoke", metavar="SCOPE", help="permissions: take one back")
+    parser.add_argument("--project", metavar="DIR", help="permissions: of this project, not here")
     parser.add_argument("--version", action="version", version=f"acp-harness {__version__}")
     return parser
