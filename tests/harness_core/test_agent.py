@@ -150,6 +150,14 @@ async def test_steering_makes_a_turn_that_had_nothing_left_go_on() -> None:
         assert len(w.all(StepStart)) == 2
 
 
+async def test_steering_an_idle_agent_gets_a_turn_of_its_own() -> None:
+    async with world(said("1"), said("2")) as w:
+        await w.turn()
+        w.agent.steer(w.message("one more thing", "steering"))
+        await w.idle()
+        assert [fact.messages for fact in w.all(TurnStart)] == [("m1",), ("m2",)]
+
+
 async def test_injected_context_waits_for_what_comes_next() -> None:
     async with world(said("1")) as w:
         w.agent.inject(w.message("context", "context"))
@@ -677,6 +685,16 @@ async def test_a_cancelled_harness_ends_its_agents_too() -> None:
             await anyio.sleep(1)
     assert w.last(TurnEnd).reason.cause == "disposed"
     assert w.agent.session.closed
+
+
+async def test_an_agent_whose_driver_was_cancelled_takes_no_messages() -> None:
+    with anyio.CancelScope() as scope:
+        async with world() as w:
+            scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(1)
+            with pytest.raises(AgentDisposed):
+                w.send()
 
 
 def assert_closed(w: World) -> None:

@@ -465,18 +465,18 @@ async def perform(scene: Scene) -> Stage:
 
 
 async def settle(stage: Stage) -> None:
-    """Cancel whatever still runs, turn after turn, until nothing does."""
+    """Cancel whatever still runs, turn after turn, until nothing does and nothing waits."""
+    agent = stage.w.agent
     stage.over = True
     for _ in range(50):
         with anyio.move_on_after(PATIENCE):
-            await stage.w.agent.when_idle()
+            await agent.when_idle()
+            assert agent.turn is None
+            assert not agent.inbox.ready
             return
-        assert stage.w.agent.turn is not None, "not idle, but nothing runs"
-        stage.cancelled.add(stage.w.agent.turn.number)
-        stage.w.agent.cancel()
-        with anyio.move_on_after(PATIENCE):
-            await stage.w.agent.when_idle()
-            return
+        assert agent.turn is not None, "not idle, but nothing runs"
+        stage.cancelled.add(agent.turn.number)
+        agent.cancel()
     raise AssertionError("it never becomes idle")
 
 
