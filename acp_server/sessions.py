@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 
+from acp_server.ask import AskUser
 from acp_server.capabilities import ClientCapabilities
 from acp_server.client_files import ClientFiles
 from acp_server.client_terminal import ClientTerminals
@@ -18,9 +20,10 @@ from acp_server.commands import announced, explain
 from acp_server.framing import INTERNAL_ERROR
 from acp_server.options import OptionsDesk
 from acp_server.permission import PermissionDesk
-from acp_server.projection import State, Update, project, replay
+from acp_server.projection import State, Update, project, replay, rest
 from acp_server.rpc import Inbound, Peer, RpcError
 from acp_server.settlement import CANCELLED, Outcome, Settlement
+from acp_server.terminal import PAUSE
 from harness_core.agent import (
     AGENT_DISPOSED,
     INBOX_DISCARDED,
@@ -30,7 +33,7 @@ from harness_core.agent import (
 )
 from harness_core.bus import Next
 from harness_core.content import Usage, UserBlock, UserMessage
-from harness_core.facts import SessionOption, TurnEnd, TurnStart
+from harness_core.facts import SessionOption, ToolPrinted, TurnEnd, TurnStart
 from harness_core.harness import new_id
 from harness_core.loop import PRE_STEP, PreStep
 from harness_core.model.prices import Cost, cost
@@ -45,6 +48,9 @@ log = logging.getLogger(__name__)
 
 GONE = Outcome(None, RpcError(INTERNAL_ERROR, "the session ended before the turn did"))
 """What becomes of a prompt whose agent has failed."""
+
+LULL = (PAUSE + 50) / 1000
+"""Seconds after which nothing more is expected to follow what a command has printed."""
 
 NOT_ECHOED = "user_message_chunk"
 """Live prompts are not sent back to the client that wrote them (B.1)."""
@@ -89,6 +95,9 @@ class AcpSession:
             terminals = ClientTerminals(self.request, self._delegating, self._embed)
             self.agent.bus.on(EXECUTE, terminals.execute)
 
+        if self._client.elicit_form:
+            self.agent.tools.register(AskUser(self.request))
+
     def _delegating(self) -> bool:
         return options(self.agent)[DELEGATE] is True
 
@@ -131,8 +140,16 @@ class AcpSession:
         for update in project(event, self._state):
             if update["sessionUpdate"] != NOT_ECHOED:
                 self.update(self._with_terminal(update))
-        if isinstance(event.fact, SessionOption):
-            self._options_changed(event.fact)
+        match event.fact:
+            case SessionOption() as fact:
+                self._options_changed(fact)
+            case ToolPrinted(call_id=call):
+                asyncio.get_running_loop().call_later(LULL, self._show_rest, call)
+
+    def _show_rest(self, call: str) -> None:
+        """Show what a command printed last, though nothing has followed it."""
+        for update in rest(call, self._state, int(time.time() * 1000)):
+            self.update(self._with_terminal(update))
 
     def _with_terminal(self, update: Update) -> Update:
         """A call that a terminal shows keeps showing it; the text is for those who come later."""

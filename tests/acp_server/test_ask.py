@@ -1,0 +1,95 @@
+"""Questions of the model to the user: asked only where forms are offered, answers checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from acp_server.ask import answered
+from conformance.answers import constant, failing, never
+from harness_core.content import Text
+from tests.acp_server.editor import local
+
+pytestmark = pytest.mark.anyio
+
+Flags = Mapping[str, Any]
+
+FORM = {"elicitation": {"form": {}}}
+ASK = '!call ask {"question": "Tea or coffee?", "choices": ["tea", "coffee"]}\n!result'
+
+
+async def ask(tmp_path: Path, flags: Flags, answer: Any) -> str:
+    async with local(flags, answers={"elicitation/create": answer}) as editor:
+        session = await editor.open(tmp_path, FORM)
+        await editor.turn(session, ASK)
+        (question,) = editor.requests
+        (call,) = editor.screen(session).calls
+        assert question.params["toolCallId"] == call
+        assert question.params["mode"] == "form"
+        return str(editor.screen(session).text())
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"action": "accept", "content": {"answer": "tea"}}, "The user answered: tea"),
+        ({"action": "accept", "content": {"answer": "beer"}}, "no valid answer"),
+        ({"action": "accept"}, "no valid answer"),
+        ({"action": "accept", "content": None}, "no valid answer"),
+        ({"action": "decline"}, "declined"),
+        ({"action": "cancel", "content": {"answer": "tea"}}, "dismissed"),
+        ({"action": "_later"}, "no answer that could be understood"),
+        (None, "no answer that could be understood"),
+    ],
+)
+async def test_every_answer_is_told_as_what_it_is(
+    tmp_path: Path, flags: Flags, answer: Any, told: str
+) -> None:
+    assert told in await ask(tmp_path, flags, constant(answer))
+
+
+async def test_an_error_is_the_calls(tmp_path: Path, flags: Flags) -> None:
+    assert "could not be asked: no form" in await ask(tmp_path, flags, failing(-32603, "no form"))
+
+
+@pytest.mark.parametrize(
+    "capabilities", [{}, {"elicitation": {}}, {"elicitation": {"url": {}}}, {"elicitation": None}]
+)
+async def test_a_client_without_forms_has_no_such_tool(
+    tmp_path: Path, flags: Flags, capabilities: dict[str, Any]
+) -> None:
+    async with local(flags) as editor:
+        session = await editor.open(tmp_path, capabilities)
+        await editor.turn(session, ASK)
+        assert editor.requests == []
+        assert "there is no tool 'ask'" in editor.screen(session).text()
+
+
+async def test_a_question_that_is_never_answered_can_be_cancelled(
+    tmp_path: Path, flags: Flags
+) -> None:
+    async with local(flags, answers={"elicitation/create": never}) as editor:
+        session = await editor.open(tmp_path, FORM)
+        running = await editor.prompt(session, ASK)
+        await editor.asks("elicitation/create")
+        await editor.cancel(session)
+        assert (await running.result())["stopReason"] == "cancelled"
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_only_an_accepted_choice_is_an_answer(result: Any) -> None:
+    (block,) = answered(result, ("tea",)).content
+    assert isinstance(block, Text)
+    assert not block.text.startswith("The user answered")
