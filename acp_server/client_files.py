@@ -60,7 +60,7 @@ class ClientFiles:
 
     async def write_text(self, path: Path, text: str) -> str:
         """Create or replace a file through the editor; what it now holds. Raises ``OSError``."""
-        if not self._wanted():
+        if not self._wanted() or not _is_unicode(text):
             return await self._disk.write_text(path, text)
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -73,3 +73,12 @@ class ClientFiles:
             return await self._read(path)
         except OSError:  # it took the text; what it holds now we cannot know better
             return text
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether JSON can carry it: bytes that are not UTF-8 stand in a text as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -16,7 +16,7 @@ from acp_server.rpc import ConnectionLost, PeerError
 from harness_core.bus import Next
 from harness_core.tools.pipeline import Call
 from harness_core.tools.process import shell_command
-from harness_core.tools.shell import Limits, Shell
+from harness_core.tools.shell import QUIET, Limits, Shell
 from harness_core.tools.tool import ToolError, ToolOutput
 
 Ask: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
@@ -61,6 +61,7 @@ class ClientTerminals:
         params = {
             "command": program,
             "args": arguments,
+            "env": [{"name": name, "value": value} for name, value in QUIET.items()],
             "cwd": str(call.agent.cwd),
             "outputByteLimit": OUTPUT,
         }

@@ -285,7 +285,21 @@ def _printed(id: str, fact: ToolPrinted, time: int, state: State) -> Sequence[Up
     call = state.calls.get(id)
     if call is None or call.terminal is None:
         return ()
-    output = call.terminal.feed(fact.data, time)
+    return _shown(id, call.terminal.feed(fact.data, time))
+
+
+def rest(id: str, state: State, time: int) -> Sequence[Update]:
+    """What a running call has printed and not shown by ``time`` (epoch ms), if it may be now.
+
+    For the live run alone: a replay shows how calls ended.
+    """
+    call = state.calls.get(id)
+    if call is None or call.terminal is None:
+        return ()
+    return _shown(id, call.terminal.rest(time))
+
+
+def _shown(id: str, output: str | None) -> Sequence[Update]:
     if output is None:
         return ()
     return [{**_status(id, "in_progress"), "content": [_text(output)]}]

@@ -39,10 +39,16 @@ class Terminal:
         self._tail += text
         if len(self._tail) > WINDOW:
             self._tail, self._cut = self._tail[-WINDOW:], True
-        due = self._shown_at is None or time - self._shown_at >= PAUSE
         enough = self._new >= WINDOW // 2 and self._new >= len(self._tail) // 2
-        if not (due and self._new) and not enough:
-            return None
+        return self._show(time) if enough else self.rest(time)
+
+    def rest(self, time: int) -> str | None:
+        """What to show if nothing more came until ``time``: some of it may have come too soon
+        after what was shown before it."""
+        due = self._shown_at is None or time - self._shown_at >= PAUSE
+        return self._show(time) if due and self._new else None
+
+    def _show(self, time: int) -> str:
         self._new, self._shown_at = 0, time
         return self.text
 
