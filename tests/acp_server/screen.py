@@ -38,7 +38,8 @@ class Screen:
         elif kind == "usage_update":
             self.usage = update
         else:
-            self.items[(kind, str(len(self.items)))] = update
+            same = sum(item[0] == kind for item in self.items)
+            self.items[(kind, str(same))] = update
 
     def _append(self, message: Item, block: dict[str, Any]) -> None:
         blocks = self.items.setdefault(message, [])

@@ -72,10 +72,17 @@ def test_anything_else_is_no_version(version: Any) -> None:
         assert "protocolVersion" in caught.value.message
 
 
-def test_the_answer_is_valid_and_names_who_answers() -> None:
-    result = initialize_result()
+@pytest.mark.parametrize("client", [ClientCapabilities(), ClientCapabilities(*[True] * 9)])
+def test_the_answer_is_valid_and_names_who_answers(client: ClientCapabilities) -> None:
+    result = initialize_result(client)
     assert faults({"jsonrpc": "2.0", "id": 1, "result": result}, "initialize") == []
     assert result["protocolVersion"] == 1
     assert result["agentInfo"]["name"]
     assert result["agentInfo"]["version"]
     assert result["authMethods"]
+
+
+@pytest.mark.parametrize("offered", [False, True])
+def test_a_terminal_is_used_to_sign_in_only_if_the_client_has_one(offered: bool) -> None:
+    methods = initialize_result(ClientCapabilities(terminal_auth=offered))["authMethods"]
+    assert ("terminal" in [method.get("type") for method in methods]) is offered

@@ -29,6 +29,7 @@ from tests.acp_server.sink import MemorySink
 pytestmark = pytest.mark.anyio
 
 SECRET = "sk-very-secret"
+HEARD = ("echo", "refuse", "crash", "cancelled", "wait")
 TICKS = 20
 """More turns of the event loop than any handler here needs to its answer."""
 
@@ -93,7 +94,8 @@ class Wire:
         self.outbox = Outbox(self.sink)
         self.refused = refused or {}
         immediate = {"now": lambda params: {"now": params.get("n")}}
-        self.peer = Peer(self.outbox, self.methods.table(), immediate, self._admit)
+        table = self.methods.table()
+        self.peer = Peer(self.outbox, table, immediate, self._admit, HEARD)
 
     def _admit(self, method: str) -> None:
         if method in self.refused:
@@ -266,6 +268,14 @@ async def test_a_notification_is_never_answered(method: str) -> None:
     wire.send(method=method)
     wire.send(method=method, params=[1])
     assert await wire.settled() == []
+
+
+async def test_what_has_to_be_answered_is_not_done_for_a_notification() -> None:
+    wire = Wire()
+    wire.send(method="announce")
+    wire.send(method="now")
+    await wire.settled()
+    assert wire.methods.after == []
 
 
 # --- cancelling what the client asked for ---------------------------------------------------------

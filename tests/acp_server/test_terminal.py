@@ -87,3 +87,16 @@ def test_what_it_holds_can_be_asked_for_at_any_time() -> None:
     for letter in b"abc":
         terminal.feed(base64.b64encode(bytes([letter])).decode(), 0)
     assert terminal.text == "abc"
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def test_what_came_too_soon_is_shown_when_nothing_follows_it() -> None:
+    terminal = Terminal()
+    assert terminal.feed(encoded("starting\n"), 1_000) == "starting\n"
+    assert terminal.feed(encoded("listening\n"), 1_010) is None
+    assert terminal.rest(1_000 + PAUSE - 1) is None
+    assert terminal.rest(1_000 + PAUSE) == "starting\nlistening\n"
+    assert terminal.rest(1_000 + 3 * PAUSE) is None

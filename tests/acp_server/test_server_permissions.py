@@ -1,0 +1,171 @@
+"""Permission through the server: nothing is changed or run without a clear yes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.answers import CANCELLED, allow, constant, failing, reject, select, selected
+from conformance.client import NEVER, Answerer
+from tests.acp_server.editor import Editor, local
+
+pytestmark = pytest.mark.anyio
+
+Flags = Mapping[str, Any]
+
+PERMISSION = "session/request_permission"
+TOUCH = '!call shell {"command": "touch done"}'
+WRITE = '!call write {"path": "done", "content": "x"}'
+CHANGES = pytest.mark.parametrize("script", [TOUCH, WRITE], ids=["shell", "write"])
+
+
+def answering(answer: Answerer) -> dict[str, Answerer]:
+    return {PERMISSION: answer}
+
+
+def questions(editor: Editor) -> list[dict[str, Any]]:
+    return [request.params for request in editor.requests if request.method == PERMISSION]
+
+
+@CHANGES
+async def test_a_yes_lets_it_run(tmp_path: Path, flags: Flags, script: str) -> None:
+    async with local(flags, answers=answering(allow)) as editor:
+        session = await editor.open(tmp_path)
+        assert await editor.turn(session, script) == "end_turn"
+        (call,) = editor.screen(session).calls.values()
+        assert call["status"] == "completed"
+        assert (tmp_path / "done").exists()
+
+
+@CHANGES
+async def test_a_no_is_told_to_the_model_and_the_turn_goes_on(
+    tmp_path: Path, flags: Flags, script: str
+) -> None:
+    async with local(flags, answers=answering(reject)) as editor:
+        session = await editor.open(tmp_path)
+        assert await editor.turn(session, f"{script}\n!result") == "end_turn"
+        (call,) = editor.screen(session).calls.values()
+        assert call["status"] == "failed"
+        assert "rejected" in editor.screen(session).text()
+        assert not (tmp_path / "done").exists()
+
+
+HOSTILE: dict[str, Answerer] = {
+    "cancelled": constant(CANCELLED),
+    "an option that was not offered": constant(selected("allow_once")),
+    "the kind in place of the outcome": constant({"outcome": "allow_once"}),
+    "an outcome of its own": constant({"outcome": {"outcome": "approved", "optionId": "allow"}}),
+    "nothing": constant(None),
+    "true": constant(True),
+    "an empty object": constant({}),
+    "a list": constant([selected("allow")]),
+    "an error": failing(),
+    "an error that means something else here": failing(-32000, "no"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+async def test_anything_else_is_not_a_yes(tmp_path: Path, flags: Flags, case: str) -> None:
+    async with local(flags, answers=answering(HOSTILE[case])) as editor:
+        session = await editor.open(tmp_path)
+        assert await editor.turn(session, TOUCH) == "end_turn"
+        (call,) = editor.screen(session).calls.values()
+        assert call["status"] == "failed"
+        assert not (tmp_path / "done").exists()
+
+
+async def test_a_question_is_about_a_call_on_the_screen_and_shows_what_will_run(
+    tmp_path: Path, flags: Flags
+) -> None:
+    async with local(flags, answers=answering(allow)) as editor:
+        session = await editor.open(tmp_path)
+        await editor.turn(session, TOUCH)
+        (question,) = questions(editor)
+        assert question["sessionId"] == session
+        call = question["toolCall"]
+        assert call["toolCallId"] in editor.screen(session).calls
+        assert call["rawInput"] == {"command": "touch done"}
+        assert "touch done" in call["title"]
+        kinds = [option["kind"] for option in question["options"]]
+        assert "allow_once" in kinds
+        assert "reject_once" in kinds
+
+
+async def test_a_change_is_shown_before_it_is_made(tmp_path: Path, flags: Flags) -> None:
+    async with local(flags, answers=answering(allow)) as editor:
+        session = await editor.open(tmp_path)
+        await editor.turn(session, WRITE)
+        (question,) = questions(editor)
+        (diff,) = question["toolCall"]["content"]
+        assert diff == {"type": "diff", "path": str(tmp_path / "done"), "newText": "x"}
+
+
+async def test_what_only_looks_is_not_asked_for(tmp_path: Path, flags: Flags) -> None:
+    (tmp_path / "a").write_text("a")
+    script = '!call read {"path": "a"}\n!call list {}\n!call glob {"pattern": "*"}\n!plan one'
+    async with local(flags) as editor:
+        session = await editor.open(tmp_path)
+        assert await editor.turn(session, script) == "end_turn"
+        assert questions(editor) == []
+        calls = editor.screen(session).calls.values()
+        assert {call["status"] for call in calls} == {"completed"}
+
+
+async def test_an_always_is_remembered_and_covers_nothing_else(
+    tmp_path: Path, flags: Flags
+) -> None:
+    other = '!call shell {"command": "rm -f done"}'
+    async with local(flags, answers=answering(select("allow_always"))) as editor:
+        session = await editor.open(tmp_path)
+        for script in (TOUCH, TOUCH, other):
+            await editor.turn(session, script)
+        assert len(questions(editor)) == 2
+        await editor.close(session)
+        await (await editor.load(session, tmp_path)).result()
+        await editor.turn(session, TOUCH)
+        assert len(questions(editor)) == 2
+
+
+async def test_a_permission_for_once_is_for_once(tmp_path: Path, flags: Flags) -> None:
+    async with local(flags, answers=answering(select("allow_once"))) as editor:
+        session = await editor.open(tmp_path)
+        for _ in range(2):
+            await editor.turn(session, TOUCH)
+        assert len(questions(editor)) == 2
+
+
+async def test_one_who_is_asked_holds_up_no_other_session(tmp_path: Path, flags: Flags) -> None:
+    async with local(flags, answers=answering(constant(NEVER))) as editor:
+        parked = await editor.open(tmp_path)
+        prompt = await editor.prompt(parked, TOUCH)
+        question = await editor.asks()
+        other = await editor.new(tmp_path)
+        assert await editor.turn(other, "!call list {}\n!say ok") == "end_turn"
+        await editor.respond(question, selected("allow"))
+        assert await prompt.result() == {"stopReason": "end_turn"}
+        assert (tmp_path / "done").exists()
+
+
+async def test_a_question_of_any_size_fits_in_a_line(tmp_path: Path, flags: Flags) -> None:
+    command = "true " + "日" * 40_000
+    async with local(flags, answers=answering(allow)) as editor:
+        session = await editor.open(tmp_path)
+        await editor.turn(session, f'!call shell {{"command": "{command}"}}')
+        assert len(questions(editor)) == 1
+
+
+async def test_a_call_that_was_answered_before_the_cancel_is_one_or_the_other(
+    tmp_path: Path, flags: Flags
+) -> None:
+    async with local(flags, answers=answering(constant(NEVER))) as editor:
+        session = await editor.open(tmp_path)
+        prompt = await editor.prompt(session, TOUCH)
+        question = await editor.asks()
+        await editor.respond(question, selected("allow"))
+        await editor.cancel(session)
+        assert await prompt.result() == {"stopReason": "cancelled"}
+        (call,) = editor.screen(session).calls.values()
+        assert call["status"] in ("completed", "failed")
