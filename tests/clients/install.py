@@ -55,7 +55,7 @@ def npm_ci(folder: Path) -> None:
     stamp = folder / "node_modules" / f".installed-{digest}"
     if stamp.exists():
         return
-    with locked(folder / "node_modules.lock"):
+    with locked(CACHE / f"{folder.name}.lock"):
         if not stamp.exists():
             npm = shutil.which("npm") or "npm"
             options = ["--ignore-scripts", "--no-audit", "--no-fund"]

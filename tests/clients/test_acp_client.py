@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 Permission = Callable[[dict[str, Any]], Awaitable[str | None]]
-PATIENCE = 30.0
+PATIENCE = 60.0
 LOOK = '!call read {"path": "poem.txt"}'
 EDIT = '!call edit {"path": "poem.txt", "old_text": "blue", "new_text": "green"}'
 

@@ -6,8 +6,9 @@ import acp
 import pytest
 from acp import schema
 
-from tests.clients.editor import EVERYTHING, Editor, open_window
+from tests.clients.editor import Editor
 from tests.clients.harness import POEM, Agent
+from tests.clients.window import EVERYTHING, open_window
 
 pytestmark = pytest.mark.anyio
 

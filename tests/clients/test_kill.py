@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.clients.editor import NOTHING, Answer, Editor, never, open_window, select
+from tests.clients.editor import Answer, Editor, never, select
 from tests.clients.harness import Agent
 from tests.clients.screen import FINAL, Screen, differences
+from tests.clients.window import NOTHING, open_window
 
 pytestmark = [
     pytest.mark.anyio,
@@ -44,7 +45,6 @@ MOMENTS: dict[str, Seen] = {
     "a-thought": lambda screen: screen.text("thought"),
     "the-first-word": lambda screen: "1 " in screen.text(),
     "the-middle-of-a-stream": lambda screen: "30 " in screen.text(),
-    "the-end-of-a-stream": lambda screen: "60 " in screen.text(),
     "a-call": lambda screen: screen.calls,
     "a-result": answered,
     "a-plan": lambda screen: screen.plan,

@@ -8,8 +8,9 @@ import sys
 import acp
 import pytest
 
-from tests.clients.editor import NOTHING, Editor, never, open_window
+from tests.clients.editor import Editor, never
 from tests.clients.harness import Agent
+from tests.clients.window import NOTHING, open_window
 
 pytestmark = pytest.mark.anyio
 

@@ -7,17 +7,9 @@ from typing import Any
 import acp
 import pytest
 
-from tests.clients.editor import (
-    CANCELLED,
-    Answer,
-    Editor,
-    never,
-    open_window,
-    refuse,
-    reply,
-    select,
-)
+from tests.clients.editor import CANCELLED, Answer, Editor, never, refuse, reply, select
 from tests.clients.harness import POEM, Agent
+from tests.clients.window import open_window
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,10 @@ from typing import Any
 import acp
 import pytest
 
-from tests.clients.editor import NOTHING, Editor, Window, never, open_window
+from tests.clients.editor import Editor, never
 from tests.clients.harness import POEM, Agent
 from tests.clients.screen import differences
+from tests.clients.window import NOTHING, Window, open_window
 
 pytestmark = pytest.mark.anyio
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -37,20 +38,23 @@ class Report:
 
 
 Play = Callable[..., Report]
+Run = Callable[[list[Step], list[str], list[str]], "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture
-def play(agent: Agent) -> Play:
-    """Play a scenario; the client must be content with everything."""
+def run(agent: Agent) -> Run:
+    """Let the client play a scenario with flags and an agent's command."""
     program = node()
     npm_ci(FOLDER)
 
-    def play(steps: list[Step], *flags: str) -> Report:
+    def run(
+        steps: list[Step], flags: list[str], command: list[str]
+    ) -> subprocess.CompletedProcess[str]:
         file = agent.root / "steps.json"
         file.write_text(json.dumps(steps))
         client = [program, str(FOLDER / "full_client.mjs"), *flags, "--steps", str(file)]
-        done = subprocess.run(
-            [*client, "--", *agent.command()],
+        return subprocess.run(
+            [*client, "--", *command],
             env=agent.env,
             cwd=agent.root,
             stdin=subprocess.DEVNULL,
@@ -58,6 +62,16 @@ def play(agent: Agent) -> Play:
             text=True,
             timeout=PATIENCE,
         )
+
+    return run
+
+
+@pytest.fixture
+def play(agent: Agent, run: Run) -> Play:
+    """Play a scenario with our agent; the client must be content with everything."""
+
+    def play(steps: list[Step], *flags: str) -> Report:
+        done = run(steps, list(flags), agent.command())
         assert done.stderr == ""
         report = json.loads(done.stdout)
         assert report.pop("failures") == []
@@ -172,8 +186,8 @@ def _status(turn: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize(
     "flags",
-    [(), ("--fs", "read"), ("--terminal", "--fs", "write")],
-    ids=["nothing", "read", "write-and-terminal"],
+    [("--fs", "read"), ("--terminal", "--fs", "write")],
+    ids=["read", "write-and-terminal"],
 )
 def test_what_an_editor_does_not_offer_is_done_without(
     agent: Agent, play: Play, flags: tuple[str, ...]
@@ -184,3 +198,40 @@ def test_what_an_editor_does_not_offer_is_done_without(
     calls = report.results[1]["calls"].values()
     assert [call["status"] for call in calls] == ["completed"] * 3
     assert (agent.work / "copy").read_text() == POEM.replace("blue", "golden")
+
+
+RUDE = """
+import json, sys
+
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+for line in sys.stdin:
+    message = json.loads(line)
+    match message:
+        case {"method": "initialize", "id": id}:
+            send(id=id, result={"protocolVersion": 1})
+        case {"method": "session/new", "id": id}:
+            send(id=id, result={"sessionId": "s"})
+        case {"method": "session/prompt", "id": prompt}:
+            params = {"sessionId": "s", "command": "true"}
+            send(id=0, method="terminal/create", params=params)
+        case {"result": _}:
+            send(id=prompt, result={"stopReason": "end_turn"})
+            text = {"type": "text", "text": "One more thing."}
+            update = {"sessionUpdate": "agent_message_chunk", "content": text}
+            send(method="session/update", params={"sessionId": "s", "update": update})
+sys.exit(3)
+"""
+
+
+def test_the_client_itself_finds_what_an_agent_does_wrong(agent: Agent, run: Run) -> None:
+    steps = [{"new": "a", "cwd": str(agent.work)}, prompt("a", "Be rude.")]
+    done = run(steps, ["--terminal"], [sys.executable, "-c", RUDE])
+    assert done.stderr == ""
+    assert done.returncode == 1
+    assert [failure.split(":")[0] for failure in json.loads(done.stdout)["failures"]] == [
+        "exit",
+        "late",
+        "leak",
+    ]

@@ -58,7 +58,7 @@ class Running {
     self.child = spawn(command[0], command.slice(1), { stdio: ["pipe", "pipe", "inherit"] });
     self.exit = new Promise((resolve) => {
       self.child.on("error", (error) => resolve(String(error)));
-      self.child.on("exit", (code, signal) => resolve(signal ?? code));
+      self.child.on("close", (code, signal) => resolve(signal ?? code));
     });
     self.witness = new Witness();
     const pipes = [Writable.toWeb(self.child.stdin), Readable.toWeb(self.child.stdout)];
@@ -84,7 +84,7 @@ class Running {
     const status = await Promise.race([this.exit, late]);
     if (status !== 0) failures.push(`exit: the agent left with ${status}`);
     if (status === "no exit") this.child.kill("SIGKILL");
-    this.connection.close();
+    await this.connection.closed; // everything that it said has been seen
     failures.push(...this.witness.failures);
     failures.push(...(await editor.close()).map((id) => `leak: ${id} was never released`));
   }
