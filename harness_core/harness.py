@@ -8,6 +8,7 @@ async with Harness(config=Config.load(), journal=journal) as harness:
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
@@ -193,8 +194,19 @@ class Harness:
                 return agent
             if agent is not None:
                 await agent.dispose()
-            stored, log = await anyio.to_thread.run_sync(self.journal.open, id)
+            stored, log = await self._open(id)
             return self._bring_up(stored.header, log, stored.events, roots)
+
+    async def _open(self, id: str) -> tuple[Stored, Log]:
+        """Read and lock a session in a thread; whoever is cancelled leaves nothing locked."""
+        opening = asyncio.ensure_future(anyio.to_thread.run_sync(self.journal.open, id))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_close_unused)
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait({opening})
+            raise
 
     async def fork(
         self, id: str, cwd: str | Path, roots: Sequence[Path] = (), at: int | None = None
@@ -301,6 +313,11 @@ def _builtin(settings: Settings) -> Iterable[Tool[Any]]:
     from harness_core.tools.builtin import builtin_tools
 
     return builtin_tools(settings.tools)
+
+
+def _close_unused(opening: asyncio.Future[tuple[Stored, Log]]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result()[1].close()
 
 
 def new_id() -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,8 +27,8 @@ from harness_core.facts import (
 from harness_core.harness import DEFAULT_PLUGINS, ForkError, Harness
 from harness_core.history import derive_messages, repair
 from harness_core.inbox import DuplicateMessage
-from harness_core.journal.memory import MemoryJournal
-from harness_core.journal.protocol import SessionExists, SessionNotFound
+from harness_core.journal.memory import MemoryJournal, MemoryLog
+from harness_core.journal.protocol import SessionExists, SessionNotFound, Stored
 from harness_core.model.scripted import ScriptedModel, asked, said
 from harness_core.session import (
     SESSION_CREATED,
@@ -322,6 +325,45 @@ async def test_a_session_whose_settings_are_broken_can_be_resumed_when_they_are_
             with pytest.raises(ConfigError, match="max_steps"):
                 await w.harness.resume(w.agent.session.id)
         settings.unlink()
+        await resumed(w, w.agent.session.id)
+        assert (await w.turn()).kind == "completed"
+
+
+@pytest.mark.parametrize("found", [True, False])
+@pytest.mark.parametrize("natively", [True, False])
+async def test_a_resume_that_is_cancelled_leaves_nothing_locked(
+    natively: bool, found: bool
+) -> None:
+    class SlowJournal(MemoryJournal):
+        begun, go_on = threading.Event(), threading.Event()
+
+        def open(self, session: str) -> tuple[Stored, MemoryLog]:
+            self.begun.set()
+            self.go_on.wait(30)
+            return super().open(session)
+
+    journal = SlowJournal()
+    async with world(said("1"), said("2"), journal=journal) as w:
+        await w.turn()
+        id = w.agent.session.id if found else "nothing"
+        await w.harness.dispose(w.agent)
+        async with anyio.create_task_group() as tasks:
+            resuming = asyncio.ensure_future(w.harness.resume(id)) if natively else None
+            if resuming is None:
+                tasks.start_soon(w.harness.resume, id)
+            await anyio.to_thread.run_sync(journal.begun.wait, 30)
+            if resuming is None:
+                tasks.cancel_scope.cancel()
+            else:
+                resuming.cancel()
+            with anyio.CancelScope(shield=True):
+                await anyio.wait_all_tasks_blocked()
+            journal.go_on.set()
+            if resuming is not None:
+                with bound(), contextlib.suppress(asyncio.CancelledError):
+                    await resuming
+                assert resuming.cancelled()
+        assert w.harness.agents == {}
         await resumed(w, w.agent.session.id)
         assert (await w.turn()).kind == "completed"
 
