@@ -50,11 +50,11 @@ async def test_a_turn_has_thoughts_text_a_read_a_question_and_an_edit(agent: Age
 
 async def test_a_command_shows_its_output_while_it_runs(agent: Agent) -> None:
     go = agent.work / "go"
-    command = "echo early; while [ ! -e go ]; do sleep 0.02; done; echo late"
+    command = "echo early; sleep 0.06; echo soon; while [ ! -e go ]; do sleep 0.02; done; echo late"
     async with open_window(agent, offers=NOTHING) as window:
         session = await window.new()
         turn = window.start(session, f'!call shell {{"command": "{command}"}}', "!say Done.")
-        screen = await window.sees(session, "early")
+        screen = await window.sees(session, "early\nsoon")
         (call,) = screen.calls.values()
         assert call.status == "in_progress"
         assert "late" not in call.text
