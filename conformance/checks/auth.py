@@ -10,13 +10,15 @@ from typing import Any
 
 from conformance.checks.catalogue import check
 from conformance.checks.context import Context
-from conformance.checks.profile import AUTH_REQUIRED, LOGIN_SECONDS
+from conformance.checks.profile import AUTH_REQUIRED, LOGIN_SHARE
 from conformance.checks.verdict import NotApplicable, fail, require, require_code, require_object
 from conformance.faults import Hung, RpcError
 from conformance.frames import Level
 from conformance.incoming import Json
 from conformance.process import kill_group
 
+SETTLING_SECONDS = 3.0
+"""How long a login program is left alone before its terminal is closed."""
 TERMINAL_LOGIN = {"auth": {"terminal": True}}
 
 
@@ -47,7 +49,7 @@ async def authenticate(ctx: Context) -> None:
         await editor.initialize()
         try:
             params = {"methodId": method}
-            result = await editor.request("authenticate", params, timeout=LOGIN_SECONDS)
+            result = await editor.request("authenticate", params, timeout=LOGIN_SHARE * ctx.timeout)
         except Hung:
             raise NotApplicable(f"the login {method!r} seems to wait for a human") from None
         except RpcError as error:
@@ -118,7 +120,7 @@ async def login_process(ctx: Context) -> None:
     env = ctx.environment(model=False) | _pairs(login.get("env"))
     process = _on_terminal((*ctx.command, *map(str, login.get("args") or [])), ctx, env)
     try:
-        by_itself = await _ended(ctx, process, LOGIN_SECONDS)
+        by_itself = await _ended(ctx, process, SETTLING_SECONDS)
         process.hang_up()
         ended = await _ended(ctx, process, ctx.timeout)
     finally:

@@ -10,7 +10,7 @@ from conformance.checks.catalogue import check
 from conformance.checks.context import Context
 from conformance.checks.editor import Editor, Session, tool
 from conformance.checks.init import GATED_UPDATES
-from conformance.checks.profile import LOGIN_SECONDS
+from conformance.checks.profile import LOGIN_SHARE
 from conformance.checks.steps import still_usable
 from conformance.checks.verdict import NotApplicable, fail, require
 from conformance.client import Answerer
@@ -157,7 +157,7 @@ async def no_secrets(ctx: Context) -> None:
 async def _try(editor: Editor, method: str, params: Json) -> None:
     """A request that may fail; a login may wait for a human."""
     try:
-        await editor.request(method, params, timeout=LOGIN_SECONDS)
+        await editor.request(method, params, timeout=LOGIN_SHARE * editor.timeout)
     except (RpcError, Hung):
         return
 

@@ -29,8 +29,8 @@ from conformance.model_server.tools import KINDS, resolve
 from conformance.process import POSIX
 
 AUTH_REQUIRED = -32000
-LOGIN_SECONDS = 3.0
-"""How long a login may take before we believe that it waits for a human."""
+LOGIN_SHARE = 0.5
+"""The part of a wait's timeout a login may take before we believe that it waits for a human."""
 PROBE_TEXT = "conformance-probe"
 
 
@@ -152,7 +152,9 @@ class Probe:
         for method in self.profile.agent_logins:
             try:
                 params = {"methodId": method}
-                await self._editor.request("authenticate", params, timeout=LOGIN_SECONDS)
+                await self._editor.request(
+                    "authenticate", params, timeout=LOGIN_SHARE * self._editor.timeout
+                )
                 session = await self._editor.new_session(cwd)
             except (RpcError, AgentFault):
                 continue

@@ -6,6 +6,7 @@ Imported only by the check that needs it: the SDK is optional and slow to import
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import acp
@@ -44,12 +45,16 @@ async def converse(ctx: Context) -> tuple[str, str]:
     process = acp.spawn_agent_process(
         reader, program, *arguments, env=ctx.environment(), cwd=ctx.start
     )
+    stop = ""
     try:
-        async with asyncio.timeout(ctx.timeout), process as (agent, _process):
-            await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
-            session = await agent.new_session(cwd=str(ctx.cwd), mcp_servers=[])
-            prompt: list[Any] = [acp.text_block("@begin\n@say from the sdk")]
-            response = await agent.prompt(prompt=prompt, session_id=session.session_id)
+        # The SDK ends the process in a way that can fail if it has just ended by itself.
+        with suppress(ProcessLookupError):
+            async with asyncio.timeout(ctx.timeout), process as (agent, _process):
+                await agent.initialize(protocol_version=acp.PROTOCOL_VERSION)
+                session = await agent.new_session(cwd=str(ctx.cwd), mcp_servers=[])
+                prompt: list[Any] = [acp.text_block("@begin\n@say from the sdk")]
+                response = await agent.prompt(prompt=prompt, session_id=session.session_id)
+                stop = str(response.stop_reason)
     except RequestError as error:
         raise Unusable(f"the agent answered the SDK's client with {error}") from None
-    return str(response.stop_reason), reader.text
+    return stop, reader.text
