@@ -36,13 +36,21 @@ CONVERSATION = frozenset(
 class Editor(Client):
     """A client that knows how to open a session."""
 
+    info: Json = {}  # noqa: RUF012 - replaced, never changed
+    """The result of ``initialize`` on this connection."""
+
     async def initialize(
         self, capabilities: Any = NO_CAPABILITIES, *, version: Any = 1, **fields: Any
     ) -> Json:
         """The agent's ``initialize`` result. Raises ``RpcError``."""
         params = initialize_params(capabilities, version, **fields)
         result = await self.request("initialize", params)
-        return result if isinstance(result, dict) else {}
+        self.info = result if isinstance(result, dict) else {}
+        return self.info
+
+    def offers(self, path: str) -> bool:
+        """Whether the agent advertised a capability on this connection."""
+        return advertised(self.info, path)
 
     async def new_session(self, cwd: Path, **fields: Any) -> Session:
         params = {"cwd": str(cwd), "mcpServers": [], **fields}
@@ -243,6 +251,12 @@ def slow(count: int, milliseconds: int, text: str) -> str:
 def initialize_params(capabilities: Any = NO_CAPABILITIES, version: Any = 1, **fields: Any) -> Json:
     params: Json = {"protocolVersion": version, "clientInfo": CLIENT_INFO, **fields}
     return params if capabilities is ABSENT else {**params, "clientCapabilities": capabilities}
+
+
+def advertised(info: Json, path: str) -> bool:
+    """Whether an ``initialize`` result announces a capability: true, or an object."""
+    value = capability(info.get("agentCapabilities") or {}, path)
+    return value is not None and value is not False
 
 
 def capability(tree: Mapping[str, Any], path: str) -> Any:

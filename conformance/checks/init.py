@@ -214,7 +214,7 @@ async def advertised_methods(ctx: Context) -> None:
     """Call the method behind each advertised capability. None is answered by -32601."""
     async with ctx.connection() as editor:
         for path, (method, params) in GATED.items():
-            if ctx.profile.offers(path):
+            if editor.offers(path):
                 error = await (await editor.start(method, params)).error()
                 if error is not None and error.code == -32601:
                     fail(f"{path} is advertised, but {method} is not known")
@@ -228,6 +228,6 @@ async def absent_methods(ctx: Context) -> None:
     """
     async with ctx.connection() as editor:
         for path, (method, params) in GATED.items():
-            if not ctx.profile.offers(path):
+            if not editor.offers(path):
                 error = await (await editor.start(method, params)).error()
                 require_code(error, -32601, what=f"{method}, which is not advertised,")

@@ -21,7 +21,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from conformance.checks.editor import Editor, Session, capability, tool
+from conformance.checks.editor import Editor, Session, advertised, tool
 from conformance.faults import AgentFault, RpcError
 from conformance.incoming import Json
 from conformance.model_server import ModelRequest, ToolCall
@@ -65,9 +65,8 @@ class Profile:
         return [str(m.get("id")) for m in self.auth_methods if m.get("type") != "terminal"]
 
     def offers(self, path: str) -> bool:
-        """Whether the agent advertised a capability: true, or an object."""
-        value = capability(self.info.get("agentCapabilities") or {}, path)
-        return value is not None and value is not False
+        """Whether the agent advertised a capability."""
+        return advertised(self.info, path)
 
     def lacks(self, need: str) -> str:
         """Why ``need`` is not met; empty if it is."""

@@ -43,6 +43,7 @@ CAPABILITIES: Json = {
         "close": {},
         "delete": {},
         "additionalDirectories": {},
+        "fork": {},
     },
     "auth": {"logout": {}},
 }
@@ -87,6 +88,8 @@ class Agent:
                 return await self.new(params)
             case "session/load" | "session/resume":
                 return await self.reopen(params, replay=method.endswith("load"))
+            case "session/fork":
+                return await self.fork(params)
             case "session/list":
                 return store.listing(params.get("cwd"), params.get("cursor"))
             case "session/delete":
@@ -99,8 +102,6 @@ class Agent:
                 return await self.set_mode(params)
             case "session/set_config_option":
                 return await self.set_option(params)
-        if broken("INIT-10.absent") and method == "session/fork":
-            return {}
         if method.startswith("_") and broken("EXT-01", "EXT-01.code"):
             return {} if broken("EXT-01.code") else NO_ANSWER
         raise Failure(INTERNAL if broken("RPC-01") else NOT_FOUND, f"There is no method {method}")
@@ -166,6 +167,10 @@ class Agent:
             result["protocolVersion"] = 2
         if broken("INIT-01.capabilities"):
             del result["agentCapabilities"]
+        if broken("INIT-10.absent"):
+            sessions = {**CAPABILITIES["sessionCapabilities"]}
+            del sessions["delete"]
+            result["agentCapabilities"] = {**CAPABILITIES, "sessionCapabilities": sessions}
         if broken("INIT-01.info"):
             del result["agentInfo"]
         return result
@@ -248,6 +253,21 @@ class Agent:
         if log.exists() and (replay or broken("RES-01")):
             session.replay()
         return None if broken("LOAD-01.result") else session.state()
+
+    async def fork(self, params: Json) -> Json:
+        source = store.Log(params.get("sessionId", ""))
+        if not source.exists():
+            raise unknown(params.get("sessionId"))
+        cwd, roots = directories(params)
+        fork = self._opened(str(uuid.uuid4()), cwd, roots)
+        fork.log.append("header", {"cwd": cwd, "roots": roots, "created": time.time_ns()})
+        for kind in () if broken("FORK-01") else ("update", "message", "refused"):
+            for value in source.entries(kind):
+                fork.log.append(kind, value)
+        fork.restore()
+        if broken("FORK-01.source"):
+            fork.messages = self._session(params).messages
+        return {"sessionId": fork.id, **fork.state()}
 
     async def delete(self, params: Json) -> Json:
         id = str(params.get("sessionId"))
