@@ -33,7 +33,7 @@ CATEGORIES = {"mode", "model", "thought_level"}
 RESERVED = {"traceparent", "tracestate", "baggage"}
 PRINT = "import os; print('to print'); os.write(1, b'to descriptor')"
 MISSING_SERVER = {"name": "missing", "command": "/no/such/program", "args": [], "env": []}
-NOTICES = {"session": {"notices": {}}}
+NOTICES: dict[str, Any] = {"session": {"notices": {}}}
 
 
 def kinds(editor: Editor, session: str, since: int = 0) -> list[str]:
@@ -335,7 +335,7 @@ async def test_a_cancel_withdraws_the_wait_for_a_terminal(tmp_path: Path, flags:
 
 
 def test_a_cost_is_the_sum_of_the_session_with_its_currency() -> None:
-    state = State("/p", {}.get, price=lambda model, usage: Cost(0.25))
+    state = State("/p", lambda name: None, price=lambda model, usage: Cost(0.25))
     facts = [
         RequestHeader(ModelConfig("some:model"), 1000),
         *[AssistantSaid(turn, 1, AssistantMessage(()), Usage(input=10)) for turn in (1, 2)],
