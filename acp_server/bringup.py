@@ -14,7 +14,7 @@ from typing import Any
 from acp_server.capabilities import ClientCapabilities
 from acp_server.framing import INTERNAL_ERROR
 from acp_server.host import Host
-from acp_server.logs import set_up_logging
+from acp_server.logs import Logging
 from acp_server.rpc import Peer, RpcError
 from harness_core.config import Config, ConfigError, data_dir, user_file
 from harness_core.credentials import CredentialError, Vault, environment, vault
@@ -33,19 +33,26 @@ async def bring_up(
     try:
         config = Config.load(flags=flags)
         settings = config.for_cwd(None)
+        logs = Logging(settings)
     except ConfigError as failure:
-        raise RpcError(INTERNAL_ERROR, str(failure), {"reason": "settings"}) from None
-    set_up_logging(settings)
-    journal = JsonlJournal(data_dir(settings) / "sessions")
-    rules = RuleStore(data_dir(settings) / "permissions.json")
-    keys = vault(user_file(os.environ).parent)
-    env = _environment(keys)
-    async with Harness(journal=journal, config=config, rules=rules, env=env) as harness:
-        host = Host(harness, peer, client, keys)
-        try:
-            yield host
-        finally:
-            await host.aclose()
+        raise _misconfigured(str(failure)) from None
+    except OSError as failure:
+        raise _misconfigured(f"setting log_file: {failure}") from None
+    with logs:
+        journal = JsonlJournal(data_dir(settings) / "sessions")
+        rules = RuleStore(data_dir(settings) / "permissions.json")
+        keys = vault(user_file(os.environ).parent)
+        env = _environment(keys)
+        async with Harness(journal=journal, config=config, rules=rules, env=env) as harness:
+            host = Host(harness, peer, client, keys)
+            try:
+                yield host
+            finally:
+                await host.aclose()
+
+
+def _misconfigured(why: str) -> RpcError:
+    return RpcError(INTERNAL_ERROR, why, {"reason": "settings"})
 
 
 def _environment(keys: Vault) -> Mapping[str, str]:

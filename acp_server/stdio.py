@@ -16,6 +16,9 @@ from collections.abc import Callable
 CHUNK = 1 << 18
 """Bytes read at a time."""
 
+AHEAD = 16
+"""Chunks that may wait for the event loop. More stay in the client's pipe, not in our memory."""
+
 
 def guard() -> tuple[int, int]:
     """Take stdin and stdout for the protocol; returns their private descriptors.
@@ -45,6 +48,7 @@ class Reader:
         self._fd = fd
         self._feed = feed
         self._loop = asyncio.get_running_loop()
+        self._room = threading.Semaphore(AHEAD)
 
     def start(self) -> None:
         """Begin to read."""
@@ -64,11 +68,16 @@ class Reader:
             return b""
 
     def _pass_on(self, data: bytes) -> bool:
+        self._room.acquire()
         try:
-            self._loop.call_soon_threadsafe(self._feed, data)
+            self._loop.call_soon_threadsafe(self._take, data)
         except RuntimeError:  # the loop has closed
             return False
         return bool(data)
+
+    def _take(self, data: bytes) -> None:
+        self._room.release()
+        self._feed(data)
 
 
 class Writer:

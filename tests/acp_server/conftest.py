@@ -5,6 +5,7 @@ How long an example takes says something about the machine, so no deadline is se
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -26,6 +27,19 @@ def anyio_backend() -> str:
 def _nobody_elses_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: Any) -> None:
     """The environment of whoever runs the tests says nothing about ours."""
     monkeypatch.setenv("ACP_HARNESS_CONFIG", str(tmp_path_factory.mktemp("config") / "none.toml"))
+
+
+@pytest.fixture
+def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The whole environment of an agent that is a process of its own: the same settings."""
+    home = tmp_path_factory.mktemp("home")
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "ACP_HARNESS_CONFIG": str(home / "none.toml"),
+        "ACP_HARNESS_DATA_DIR": str(home / "data"),
+        "ACP_HARNESS_RETRY__ATTEMPTS": "0",
+    }
 
 
 @pytest.fixture

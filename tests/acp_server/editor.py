@@ -25,7 +25,8 @@ from tests.acp_server.screen import Screen
 TIMEOUT = 30.0
 """Seconds that anything may take; nothing is expected to take longer than a moment."""
 
-COMMAND = (sys.executable, "-m", "acp_server")
+COMMAND = (str(Path(sys.executable).with_name("acp-harness")),)
+"""The installed command, of the Python that runs the tests."""
 
 
 class Editor(Client):

@@ -92,6 +92,7 @@ async def test_a_failed_call_is_repeated_and_what_it_showed_is_marked(
         ({"max_steps": "many"}, "max_steps"),
         ({"modle": "demo:demo"}, "modle"),
         ({"retry": {"attempts": -1}}, "retry.attempts"),
+        ({"log_file": "/no/such/directory/log"}, "log_file"),
     ],
 )
 async def test_wrong_settings_are_said_when_a_session_is_wanted(
