@@ -22,6 +22,10 @@ from conformance.frames import Direction, Frame
 C2A, A2C = Direction.C2A, Direction.A2C
 
 
+VERSIONS = (1, 2)
+"""The protocol versions that are specified."""
+
+
 class Role(Enum):
     """What a line is meant to be."""
 
@@ -154,11 +158,15 @@ class Dialogue:
         return message
 
     def _tie(self, answer: Message) -> None:
-        """To the oldest request of its id without an answer, else to the newest."""
+        """To the oldest request of its id without an answer, else to the newest.
+
+        One more with id null is about a line that could not be read.
+        """
         other = C2A if answer.direction is A2C else A2C
         candidates = self._asked.get((other, id_key(answer)), [])
         waiting = [request for request in candidates if not request.answers]
-        if request := next(iter(waiting + candidates[::-1]), None):
+        again = [] if answer.value["id"] is None else candidates[::-1]
+        if request := next(iter(waiting + again), None):
             answer.request = request
             request.answers.append(answer)
 
@@ -182,11 +190,14 @@ class Dialogue:
 
     @cached_property
     def version(self) -> int:
-        """The negotiated protocol version; 1 until an agent says otherwise."""
+        """The negotiated protocol version; 1 until an agent says otherwise.
+
+        An agent that claims a version nobody has specified is judged by version 1.
+        """
         for call in self.calls("initialize"):
             if call.answer and call.answer.result:
                 version = call.answer.result.get("protocolVersion")
-                return version if isinstance(version, int) else 1
+                return int(version) if version in VERSIONS else 1
         return 1
 
     @cached_property

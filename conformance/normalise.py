@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from conformance.dialogue import A2C, C2A, OPENING, Dialogue, Message, Role, dig
@@ -42,6 +43,8 @@ FLOATING = {
     "usage_update",
 }
 """Updates that say how things are, not what happens next: their place means nothing."""
+AMOUNTS = {"used", "cost"}
+"""What a ``usage_update`` counts."""
 CHUNKS = {"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"}
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
@@ -90,20 +93,29 @@ class Names:
         }
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Item:
-    """One thing the agent did: what it was, what it said, and which frames said it."""
+    """One thing the agent did: what it was, what it said, and which frames said it.
+
+    The text of a chunk stands apart from the rest, as it was sent, in pieces; it is put into
+    normal form only when it is looked at, because there may be thousands of pieces.
+    """
 
     label: str
-    body: Any
+    rest: Any
     frames: list[int]
-    text: str | None = None
-    """The text of a chunk as it was sent, of all its pieces together."""
+    pieces: list[str] | None = None
+    normal: Callable[[str], str] = str
+    size: int = 0
+    """How much text there is, in characters."""
 
     @property
-    def size(self) -> int:
-        """How much of a joined message there is, in characters."""
-        return len(self.text or "")
+    def body(self) -> Any:
+        """Everything it said, in normal form."""
+        if self.pieces is None:
+            return self.rest
+        self.pieces = ["".join(self.pieces)]
+        return {**self.rest, "content": {**self.rest["content"], "text": self.normal(*self.pieces)}}
 
     @property
     def is_answer(self) -> bool:
@@ -160,9 +172,13 @@ class Conversation:
         """The message in normal form."""
         if message.role is Role.GARBAGE:
             return Item("line", message.frame.raw.decode("utf-8", "replace"), [message.index])
+        said, scope, label = _said(message), self._scope(message), _label(message)
         text = dig(message.update, "content", "text") if message.kind in CHUNKS else None
-        body = self._body(_said(message), self._scope(message))
-        return Item(_label(message), body, [message.index], text if isinstance(text, str) else None)
+        if not isinstance(text, str):
+            return Item(label, self._body(said, scope), [message.index])
+        rest = self._body({**said, "content": {**said["content"], "text": ""}}, scope)
+        normal = partial(self._text, scope=scope, key="text")
+        return Item(label, rest, [message.index], [text], normal, len(text))
 
     def _scope(self, message: Message) -> str:
         return self.lane(message).split(" ")[0]
@@ -171,29 +187,8 @@ class Conversation:
         if message.role is Role.REQUEST:
             self.names.name("request", json.dumps(message.value["id"]))
         lane, item = self.lanes.setdefault(self.lane(message), []), self.item(message)
-        if not (lane and self._join(lane[-1], item, self._scope(message))):
+        if not (lane and _join(lane[-1], item)):
             lane.append(item)
-
-    def _join(self, last: Item, item: Item, scope: str) -> bool:
-        """Join ``item`` to ``last`` if the two are pieces of one thing."""
-        if last.label != item.label:
-            return False
-        joined = self._join_text(last, item, scope) or _join_patch(last, item) or _poll(last, item)
-        if joined:
-            last.frames += item.frames
-        return joined
-
-    def _join_text(self, last: Item, item: Item, scope: str) -> bool:
-        """Adjacent text chunks of one message; ids and paths may have been cut through."""
-        if last.text is None or item.text is None:
-            return False
-        content = item.body["content"]
-        if {**item.body, "content": {**content, "text": last.body["content"]["text"]}} != last.body:
-            return False
-        last.text += item.text
-        joined = self._text(last.text, scope, "text")
-        last.body = {**last.body, "content": {**content, "text": joined}}
-        return True
 
     def _body(self, value: Any, scope: str, key: str = "") -> Any:
         if isinstance(value, dict):
@@ -224,12 +219,19 @@ def _label(message: Message) -> str:
 
 def _said(message: Message) -> Any:
     """What a message says besides its envelope."""
+    if message.kind == "usage_update":
+        return _without_amounts(message.update)
     if message.kind is not None:
         return message.update
     if message.role is not Role.ANSWER:
         return message.value.get("params")
     said = {key: message.value[key] for key in ("result", "error") if key in message.value}
     return _without_version(said) if message.method == "initialize" else said
+
+
+def _without_amounts(update: dict[str, Any]) -> dict[str, Any]:
+    """How many tokens a conversation takes depends on the length of paths, among other things."""
+    return {key: "<amount>" if key in AMOUNTS else value for key, value in update.items()}
 
 
 def _without_version(said: dict[str, Any]) -> dict[str, Any]:
@@ -239,20 +241,39 @@ def _without_version(said: dict[str, Any]) -> dict[str, Any]:
     return {"result": {**said["result"], "agentInfo": {**info, "version": "<version>"}}}
 
 
+def _join(last: Item, item: Item) -> bool:
+    """Join ``item`` to ``last`` if the two are pieces of one thing."""
+    if last.label != item.label:
+        return False
+    joined = _join_text(last, item) or _join_patch(last, item) or _poll(last, item)
+    if joined:
+        last.frames += item.frames
+    return joined
+
+
+def _join_text(last: Item, item: Item) -> bool:
+    """Adjacent text chunks of one message; ids and paths may have been cut through."""
+    if last.pieces is None or item.pieces is None or last.rest != item.rest:
+        return False
+    last.pieces += item.pieces
+    last.size += item.size
+    return True
+
+
 def _poll(last: Item, item: Item) -> bool:
     """Asking for a terminal's output again and again."""
-    return item.label == "request terminal/output" and last.body == item.body
+    return item.label == "request terminal/output" and last.rest == item.rest
 
 
 def _join_patch(last: Item, item: Item) -> bool:
     """Adjacent updates of one tool call in one status: the patches add up."""
     if item.label != "update tool_call_update":
         return False
-    same = last.body.get("toolCallId") == item.body.get("toolCallId")
-    status = item.body.get("status")
-    if not same or status not in (None, last.body.get("status")):
+    same = last.rest.get("toolCallId") == item.rest.get("toolCallId")
+    status = item.rest.get("status")
+    if not same or status not in (None, last.rest.get("status")):
         return False
-    last.body = {**last.body, **item.body, **({} if status else _status(last.body))}
+    last.rest = {**last.rest, **item.rest, **({} if status else _status(last.rest))}
     return True
 
 

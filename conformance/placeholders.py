@@ -107,11 +107,21 @@ def _spellings(path: str) -> set[bytes]:
 def expand(raw: bytes, names: Mapping[str, str]) -> bytes:
     """The bytes of a frame with real directories in place of placeholders."""
 
+    spelled = {n: json.dumps(path, ensure_ascii=False)[1:-1] for n, path in names.items()}
+    return _expanded(raw, spelled)
+
+
+def expand_text(text: str, names: Mapping[str, str]) -> str:
+    """The same for plain text."""
+    return _expanded(text.encode(), names).decode()
+
+
+def _expanded(raw: bytes, names: Mapping[str, str]) -> bytes:
     def real(found: re.Match[bytes]) -> bytes:
         path = names.get(found[2].decode())
         if found[1] or path is None:
             return found[0][1:] if found[1] else found[0]
-        return json.dumps(path, ensure_ascii=False)[1:-1].encode()
+        return path.encode()
 
     return WORD.sub(real, raw)
 

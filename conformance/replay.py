@@ -15,11 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conformance.normalise import Conversation, Item, read
-from conformance.placeholders import is_portable, placeholders, portable
+from conformance.placeholders import expand_text, is_portable, placeholders, portable
 from conformance.player import Player, agent
 from conformance.script import translate, write
 from conformance.tape import complete
 from conformance.transcript import Entry, Event, Transcript, TranscriptError
+
+ENVIRONMENT = "environment"
+"""The key of a header that names variables for the agent; such an agent gets a home of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +63,16 @@ async def replay(
     """Play ``transcript`` to the agent that ``command`` starts.
 
     ``timeout`` is in seconds and bounds every single wait; ``env`` is added to the
-    agent's environment. Raises ``OSError`` if the agent cannot be started and
-    ``TranscriptError`` if the recording's files would leave the workspace.
+    agent's environment, beside what the recording names. Raises ``OSError`` if the
+    agent cannot be started and ``TranscriptError`` if the recording's files would
+    leave the workspace.
     """
     recording = make_portable(transcript)
     script = write(recording)
     with tempfile.TemporaryDirectory(prefix="acp-replay-", ignore_cleanup_errors=True) as root:
         names = furnish(recording, root)
-        async with agent(command, env) as process:
+        given = environment(recording, names) | dict(env or {})
+        async with agent(command, given) as process:
             player = Player(process, script, names, timeout)
             hung = await player.play()
     differences = compare(script.expected, player.live)
@@ -89,17 +94,27 @@ def furnish(recording: Transcript, directory: str) -> dict[str, str]:
     """Make the directories the placeholders stand for, and the files the session starts with."""
     root = Path(directory).resolve()
     used = b"".join(frame.raw for frame in recording.frames)
-    names = {"home": os.path.expanduser("~"), "cwd": str(root / "cwd")}
+    alone = ENVIRONMENT in recording.header.facts
+    home = str(root / "home") if alone else os.path.expanduser("~")
+    names = {"home": home, "cwd": str(root / "cwd")}
     number = 2
     while b"${cwd%d}" % number in used:
         names[f"cwd{number}"] = str(root / f"cwd{number}")
         number += 1
-    for name, path in names.items():
-        if name != "home":
+    for path in names.values():
+        if Path(path).is_relative_to(root):
             Path(path).mkdir()
     for relative, text in recording.header.files.items():
         _place(root / "cwd", relative, text)
     return names
+
+
+def environment(recording: Transcript, names: Mapping[str, str]) -> dict[str, str]:
+    """The variables that the header names. Raises ``TranscriptError`` if they are none."""
+    given = recording.header.facts.get(ENVIRONMENT, {})
+    if not (isinstance(given, dict) and all(isinstance(v, str) for v in given.values())):
+        raise TranscriptError(f"the header's {ENVIRONMENT!r} is not an object of texts")
+    return {name: expand_text(value, names) for name, value in given.items()}
 
 
 def _place(workspace: Path, relative: str, text: str) -> None:

@@ -136,13 +136,11 @@ def _gap(lane: str, now: tuple[int, int, int], goal: tuple[int, int, int]) -> st
 def translate(raw: bytes, ids: Mapping[tuple[str, str], str]) -> bytes:
     """A line with made-up ids replaced, otherwise as it was; ``ids`` is ``Names.shared``."""
     try:
-        value = orjson.loads(raw)
-    except orjson.JSONDecodeError:
+        found = list(_made_up(orjson.loads(raw)))
+    except (orjson.JSONDecodeError, RecursionError):
         return raw
     tokens = {
-        _token(was): _token(now)
-        for kind, was in _made_up(value)
-        if (now := ids.get((kind, was), was)) != was
+        _token(was): _token(now) for kind, was in found if (now := ids.get((kind, was), was)) != was
     }
     if not tokens:
         return raw

@@ -41,9 +41,12 @@ async def streaming(ctx: Context) -> None:
     require(not turn.late, "conversation after the answer", *turn.late)
 
 
-@check("CAN-01.silent", "cancelling a silent model", Level.MUST, "V1-CANCEL-03", "model")
+@check("CAN-01.silent", "cancelling a silent model", Level.SHOULD, "V1-CANCEL-02", "model")
 async def before_first_token(ctx: Context) -> None:
-    """Cancel before the model has said anything. ``cancelled``, and the next prompt works."""
+    """Cancel before the model has said anything. ``cancelled``, and the next prompt works.
+
+    Model requests should be stopped as soon as possible, not when the model speaks.
+    """
     async with ctx.session() as session:
         before = len(ctx.model.requests)
         turn = await session.start("@hang")

@@ -102,11 +102,11 @@ class Context:
         path.write_text(text, encoding="utf-8", newline="")
         return path
 
-    def harmless_call(self) -> str:
-        """The directive for a call that only looks: read a file, else echo a word."""
+    def harmless_call(self, name: str = "notes.txt") -> str:
+        """The directive for a call that only looks: read a file, else echo its name."""
         if "read" in self.profile.tools:
-            return tool("read", path=str(self.put("notes.txt", "some notes\n")))
-        return tool("shell", command="echo some notes")
+            return tool("read", path=str(self.put(name, "some notes\n")))
+        return tool("shell", command=f"echo some notes # {name}")
 
     def asking_call(self, name: str) -> str:
         """The directive for a call that asks for permission and leaves ``name`` in the workspace.

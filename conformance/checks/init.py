@@ -12,6 +12,7 @@ from conformance.frames import Level
 from conformance.incoming import ABSENT, Incoming, encode_line, envelope
 
 KNOWN_VERSIONS = (0, 1, 2)
+UNSUPPORTED_VERSION = -32022
 GATED = {
     "loadSession": ("session/load", {"sessionId": "nope", "cwd": "/", "mcpServers": []}),
     "sessionCapabilities.resume": ("session/resume", {"sessionId": "nope", "cwd": "/"}),
@@ -62,23 +63,31 @@ async def capabilities_stated(ctx: Context) -> None:
 
 @check("INIT-02", "a newer version", Level.MUST, "V1-INIT-04")
 async def newer_version(ctx: Context) -> None:
-    """Ask for the versions 2, 999 and 65535, the last in the form of a later protocol.
+    """Ask for the versions 2, 999 and 65535, with what both versions 1 and 2 want to know.
 
     Each is answered with a version the agent speaks, never with an error.
     """
     later = {"info": {"name": "later", "version": "9"}, "capabilities": {}}
-    for version, fields in ((2, {}), (999, {}), (65535, later)):
+    for version in (2, 999, 65535):
         async with ctx.agent() as editor:
-            result = await editor.initialize(version=version, **fields)
+            result = await editor.initialize(version=version, **later)
         given = result.get("protocolVersion")
         require(given in KNOWN_VERSIONS, f"version {version} was answered with {given!r}")
 
 
 @check("INIT-03", "version 0", Level.MUST, "V1-INIT-04")
 async def version_zero(ctx: Context) -> None:
-    """Ask for version 0. It is answered with a version the agent speaks, not with an error."""
+    """Ask for version 0. It is answered with a version the agent speaks, not with an error.
+
+    An agent that speaks version 2 as well may follow its rule: nothing is that old, -32022.
+    """
     async with ctx.agent() as editor:
-        given = (await editor.initialize(version=0)).get("protocolVersion")
+        sent = await editor.start("initialize", initialize_params(version=0))
+        error = await sent.error()
+        given = None if error else (await sent.result()).get("protocolVersion")
+    if error is not None:
+        require_code(error, UNSUPPORTED_VERSION, what="version 0")
+        return
     require(given in KNOWN_VERSIONS, f"version 0 was answered with {given!r}")
 
 

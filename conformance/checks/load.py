@@ -109,8 +109,8 @@ async def replay_details(ctx: Context) -> None:
 @check(
     "LOAD-01.result",
     "the result of a load is an object",
-    Level.SHOULD,
-    "V1-LOAD-04",
+    Level.REC,
+    "V1-LOAD-04 advice",
     "model agent:loadSession",
 )
 async def load_result(ctx: Context) -> None:

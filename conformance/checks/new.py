@@ -30,9 +30,12 @@ async def unique_ids(ctx: Context) -> None:
     require(len(set(ids)) == len(ids), f"a session id was given twice: {ids}")
 
 
-@check("NEW-02", "a relative directory", Level.MUST, "V1-NEW-02", "session")
+@check("NEW-02", "a relative directory", Level.REC, "V1-NEW-02 advice", "session")
 async def relative_cwd(ctx: Context) -> None:
-    """Open sessions in ``proj`` and in an empty path. Both are refused."""
+    """Open sessions in ``proj`` and in an empty path. Both are refused.
+
+    The path must be absolute, which is the client's duty; nothing says that agents check it.
+    """
     async with ctx.connection() as editor:
         for cwd in ("proj", ""):
             error = await (await _open(editor, cwd=cwd)).error()

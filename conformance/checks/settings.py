@@ -65,9 +65,12 @@ async def valid_modes(ctx: Context) -> None:
             require_object(result, "the result of session/set_mode")
 
 
-@check("MODE-01.unknown", "an unknown mode", Level.MUST, "V1-MODE-02", "modes")
+@check("MODE-01.unknown", "an unknown mode", Level.REC, "V1-MODE-02 advice", "modes")
 async def unknown_mode(ctx: Context) -> None:
-    """Set a mode that is not available. It is refused."""
+    """Set a mode that is not available. It is refused.
+
+    Only available modes may be asked for, which is the client's duty.
+    """
     async with ctx.session() as session:
         error = await (await set_mode(session, "no-such-mode")).error()
     require_code(error, what="an unknown mode")

@@ -45,9 +45,13 @@ async def lifecycle(ctx: Context) -> None:
 
 @check("TOOL-01.parallel", "four calls at once", Level.MUST, "V1-TOOL-02 V1-TOOL-06", "tool:any")
 async def parallel(ctx: Context) -> None:
-    """Let the model call a tool four times in one answer. Each call has its own id and end."""
+    """Let the model call a tool four times in one answer. Each call has its own id and end.
+
+    The calls differ, because the same one again and again is what some agents stop.
+    """
+    calls = [ctx.harmless_call(f"notes-{number}.txt") for number in range(4)]
     async with ctx.session() as session:
-        turn = await session.prompt("\n".join([ctx.harmless_call()] * 4))
+        turn = await session.prompt("\n".join(calls))
     require_stop(turn, "end_turn")
     started = [m for m in turn.updates if m.kind == "tool_call"]
     if not started:

@@ -138,9 +138,12 @@ async def request_limit(ctx: Context) -> None:
     require_stop(turn, "max_turn_requests")
 
 
-@check("TURN-06", "a refusal", Level.MUST, "V1-STOP-05", "model")
+@check("TURN-06", "a refusal", Level.REC, "V1-STOP-05 advice", "model")
 async def refusal(ctx: Context) -> None:
-    """Let the model refuse. The prompt is answered ``refusal``."""
+    """Let the model refuse. The prompt is answered ``refusal``.
+
+    When an agent refuses is its own decision; that of its model is the natural occasion.
+    """
     async with ctx.session() as session:
         turn = await session.prompt("@say I cannot\n@finish refusal")
     require_stop(turn, "refusal")

@@ -114,9 +114,20 @@ def _not_once(dialogue: Dialogue, asker: Direction) -> Iterator[Broken]:
 def _strangers(dialogue: Dialogue, answerer: Direction) -> Iterator[Broken]:
     """Answers whose id nobody asked with."""
     for answer in dialogue.sent(answerer, Role.ANSWER):
-        if answer.request is None and not _anonymous(answer):
+        if answer.request is None and not _anonymous(answer) and not _corrects(answer, dialogue):
             shown = id_key(answer) if "id" in answer.value else "missing"
             yield broken(f"nothing was asked with the id {shown}{_hint(answer, dialogue)}", answer)
+
+
+def _corrects(answer: Message, dialogue: Dialogue) -> bool:
+    """Whether it is an error for an object that is no request but carries this id."""
+    return "error" in answer.value and any(
+        other.role is Role.GARBAGE
+        and other.direction is not answer.direction
+        and isinstance(other.value, dict)
+        and other.value.get("id") == answer.value.get("id")
+        for other in dialogue.messages[: answer.index]
+    )
 
 
 def _hint(answer: Message, dialogue: Dialogue) -> str:

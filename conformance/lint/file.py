@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from conformance.dialogue import C2A, Dialogue, Role
 from conformance.frames import Finding, Frame
 from conformance.lint.rule import RULES
 from conformance.report.summary import show
-from conformance.transcript import Event, Transcript
+from conformance.transcript import Entry, Event, Transcript
 
 WIDTH = 160
 """Characters of a frame that are shown."""
@@ -19,13 +20,17 @@ WIDTH = 160
 
 def left_early(transcript: Transcript) -> bool:
     """Whether the client hung up or sent a signal while it still waited for an answer."""
-    leaving = any(
-        isinstance(entry, Event)
-        and (entry.name == "signal" or (entry.name == "eof" and entry.direction is C2A))
-        for entry in transcript.entries
-    )
-    asked = Dialogue(transcript.frames).sent(C2A, Role.REQUEST)
-    return leaving and any(not request.answers for request in asked)
+    before = list(takewhile(lambda entry: not _leaving(entry), transcript.entries))
+    if len(before) == len(transcript.entries):
+        return False
+    asked = Dialogue(e for e in before if isinstance(e, Frame)).sent(C2A, Role.REQUEST)
+    return any(not request.answers for request in asked)
+
+
+def _leaving(entry: Entry) -> bool:
+    if not isinstance(entry, Event):
+        return False
+    return entry.name == "signal" or (entry.name == "eof" and entry.direction is C2A)
 
 
 def report(path: Path, transcript: Transcript, findings: Iterable[Finding]) -> str:

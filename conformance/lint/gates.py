@@ -60,6 +60,9 @@ def _boolean_options(dialogue: Dialogue) -> Iterator[Message]:
 
 
 def _terminal_login(dialogue: Dialogue) -> Iterator[Message]:
+    """A client may also ask for it in ``_meta``, as the agent registry's check does."""
+    if dig(dialogue.client, "clientCapabilities", "_meta", "terminal-auth"):
+        return
     for call in dialogue.calls("initialize"):
         methods: Any = dig(call.answer.result, "authMethods") if call.answer else None
         if isinstance(methods, list) and any(dig(item, "type") == "terminal" for item in methods):

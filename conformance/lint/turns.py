@@ -62,15 +62,17 @@ def unprompted(dialogue: Dialogue) -> Iterator[Broken]:
 
 @rule("turn.stale-update", Level.MUST, "no update of an answered turn in a later one", "V1-TURN-04")
 def stale_update(dialogue: Dialogue) -> Iterator[Broken]:
+    """A tool call that is announced again is a new one, whatever its id."""
     born: dict[tuple[str, str], list[Span]] = {}
     for message, session in _conversation(dialogue):
         key = _identity(message)
         if key is None or session.loading(message.index):
             continue
+        if message.kind == "tool_call":
+            born.pop((session.id, key), None)
         turns = born.setdefault((session.id, key), session.prompting(message.index))
         ended = [span for span in turns if span.end < message.index]
-        running = session.prompting(message.index) and message.kind != "tool_call"
-        if running and turns and len(ended) == len(turns):
+        if session.prompting(message.index) and turns and len(ended) == len(turns):
             answer = ended[-1].request.answers[0]
             yield broken(f"{message.kind} of a turn that was answered", answer, message)
 
