@@ -11,25 +11,43 @@ from pathlib import Path
 import anyio
 import pytest
 
+import conformance
 from conformance.lint import EVERYBODY, lint
 from conformance.lint.file import left_early
 from conformance.replay import Replay, replay
 from conformance.transcript import Transcript, load, parse, render
 
 HERE = Path(__file__).parent
-RECORDINGS = sorted((HERE / "transcripts").glob("*.jsonl"))
+CLIENTS = Path(conformance.__file__).parent / "transcripts" / "clients"
+RECORDINGS = sorted(CLIENTS.glob("*.jsonl"))
 UNKNOWN_UPDATE = {"schema.valid", "schema.unknown-keys"}
 """The agent sends an update of a kind that nobody specified."""
 RAW_SEPARATORS = {"io.separators"}
 """It says every character there is, separators unescaped."""
+FORM = {"gate.form"}
+"""It asks with a form, whatever the client announced."""
+EVERYTHING = {"gate.read", "gate.write", "gate.terminal"}
+"""It uses files and terminals, whatever the client announced."""
 FINDINGS = {
     "acp-client": set(),
+    "acp.el": FORM | RAW_SEPARATORS,
     "acpbox": {"client.schema"},
+    "acpbox-files": {"client.schema"},
+    "acpc": EVERYTHING,
+    "acpc-load": set(),
     "acpx": set(),
+    "acpx-denied": FORM | UNKNOWN_UPDATE | RAW_SEPARATORS,
+    "acpx-resume": set(),
+    "acpx-tools": FORM | UNKNOWN_UPDATE | RAW_SEPARATORS,
+    "agent-client-kernel": set(),
     "agent-shell": UNKNOWN_UPDATE | RAW_SEPARATORS,
+    "agent-shell-permission": set(),
     "codecompanion": UNKNOWN_UPDATE | RAW_SEPARATORS | {"client.schema", "answer.before-exit"},
+    "python-sdk": FORM | UNKNOWN_UPDATE | RAW_SEPARATORS | {"client.schema"},
+    "python-sdk-cancel": set(),
     "toad": set(),
     "typescript-sdk": UNKNOWN_UPDATE | RAW_SEPARATORS | {"path.absolute"},
+    "typescript-sdk-cancel": set(),
 }
 recordings = pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 
