@@ -16,7 +16,7 @@ from conformance.checks.verdict import NotApplicable, fail, require
 from conformance.client import Answerer
 from conformance.faults import Hung, RpcError
 from conformance.frames import Level
-from conformance.incoming import ABSENT, Incoming, Json
+from conformance.incoming import Incoming, Json
 
 ACCEPT: Json = {"action": "accept", "content": {}}
 DECLINE: Json = {"action": "decline"}
@@ -90,12 +90,12 @@ def _elicitations(editor: Editor) -> list[Incoming]:
 
 @check("ELIC-01", "questions only as offered", Level.MUST, "V1-ELIC-01 V1-ELIC-03", "session")
 async def elicitation_gating(ctx: Context) -> None:
-    """Offer no questions, an empty object, forms only and URLs only.
+    """Offer nothing, an empty object, forms only and URLs only.
 
     Only what was offered is used, and every question names its mode.
     """
     offers: dict[str, tuple[Any, set[str]]] = {
-        "no capabilities": (ABSENT, set()),
+        "nothing": ({}, set()),
         "elicitation: {}": ({"elicitation": {}}, set()),
         "forms": ({"elicitation": {"form": {}}}, {"form"}),
         "URLs": ({"elicitation": {"url": {}}}, {"url"}),

@@ -86,13 +86,11 @@ async def python_sdk(ctx: Context) -> None:
     """
     if importlib.util.find_spec("acp") is None:
         raise NotApplicable("the package agent-client-protocol is not installed")
-    from conformance.checks.sdk import Unusable, converse
+    from conformance.checks.sdk import converse
 
     try:
         stop, text = await converse(ctx)
     except TimeoutError:
         raise Hung(f"the SDK's client was not answered within {ctx.timeout:g} s") from None
-    except Unusable as problem:
-        raise NotApplicable(str(problem)) from None
     require(stop == "end_turn", f"the SDK's client got the stop reason {stop!r}")
     require("from the sdk" in text, f"the SDK's client was shown {text!r}")

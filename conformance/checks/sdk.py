@@ -14,10 +14,8 @@ from acp import schema
 from acp.exceptions import RequestError
 
 from conformance.checks.context import Context
-
-
-class Unusable(Exception):
-    """The SDK's client and this agent could not be brought together at all."""
+from conformance.checks.profile import AUTH_REQUIRED
+from conformance.checks.verdict import NotApplicable, fail
 
 
 class Reader:
@@ -39,7 +37,7 @@ class Reader:
 
 
 async def converse(ctx: Context) -> tuple[str, str]:
-    """The stop reason and the text of one prompt. Raises ``TimeoutError`` and ``Unusable``."""
+    """The stop reason and the text of one prompt. Raises ``TimeoutError``."""
     reader: Any = Reader()
     program, *arguments = ctx.command
     process = acp.spawn_agent_process(
@@ -56,5 +54,7 @@ async def converse(ctx: Context) -> tuple[str, str]:
                 response = await agent.prompt(prompt=prompt, session_id=session.session_id)
                 stop = str(response.stop_reason)
     except RequestError as error:
-        raise Unusable(f"the agent answered the SDK's client with {error}") from None
+        if error.code == AUTH_REQUIRED:
+            raise NotApplicable("the agent wants a login first") from None
+        fail(f"the agent answered the SDK's client with the error {error.code}: {error}")
     return stop, reader.text

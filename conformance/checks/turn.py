@@ -122,7 +122,7 @@ async def request_limit(ctx: Context) -> None:
     An agent with a limit answers ``max_turn_requests``. One that goes on for 150 calls has none.
     """
     async with ctx.session() as session:
-        turn = await session.start(f"{ctx.harmless_call()}\n@loop")
+        turn = await session.start(endless(ctx))
         calls = ctx.model.requests
 
         def over() -> bool:
@@ -136,6 +136,12 @@ async def request_limit(ctx: Context) -> None:
     if not calls[-1].tools:
         raise NotApplicable("the agent took its tools away to make the model finish")
     require_stop(turn, "max_turn_requests")
+
+
+def endless(ctx: Context) -> str:
+    """The prompt for a model that calls a tool again and again, each time a little differently."""
+    calls = (ctx.harmless_call(f"notes-{number}.txt") for number in range(BUDGET_CALLS + 10))
+    return "\n@then\n".join(calls)
 
 
 @check("TURN-06", "a refusal", Level.REC, "V1-STOP-05 advice", "model")
