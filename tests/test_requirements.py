@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from conformance.checks import CATALOGUE
+from conformance.lint import RULES
 
 ROOT = Path(__file__).parents[1]
 MANIFEST: dict[str, dict[str, Any]] = tomllib.loads(
@@ -25,7 +26,11 @@ ID = re.compile(r"\bV1-[A-Z]+-\d+\b")
 SHORTENED = re.compile(r"\b(V1-[A-Z]+)-\d+((?:, -\d+)+)")
 LEVELS = {"MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY", "REC"}
 KEYS = {"level", "actor", "title", "tests", "not_applicable"}
-CHECK = "check:"
+CITED = {
+    **{f"check:{check.id}": check.refs for check in CATALOGUE},
+    **{f"rule:{rule.id}": rule.refs for rule in RULES.values()},
+}
+"""Proofs of the conformance kit by name, and the requirements that each of them cites."""
 
 
 @cache
@@ -40,11 +45,9 @@ def functions_in(path: str) -> frozenset[str]:
 
 
 def exists(proof: str) -> bool:
-    """Whether a proof names a check of the catalogue or a test function."""
-    if proof.startswith(CHECK):
-        return proof.removeprefix(CHECK) in {check.id for check in CATALOGUE}
+    """Whether a proof names a check, a rule or a test function."""
     path, _, name = proof.partition("::")
-    return name.startswith("test_") and name in functions_in(path)
+    return proof in CITED or (name.startswith("test_") and name in functions_in(path))
 
 
 def mentioned(text: str) -> set[str]:
@@ -91,6 +94,7 @@ def test_every_proof_exists_and_is_named_once() -> None:
     "proof",
     [
         "check:NONE-01",
+        "rule:none",
         "check:",
         "tests/none.py::test_x",
         "tests/test_requirements.py::test_none",
@@ -122,17 +126,16 @@ def test_docstrings_mention_known_requirements(package: str) -> None:
         assert ids - MANIFEST.keys() == set(), path
 
 
-def test_checks_refer_to_known_requirements() -> None:
-    for check in CATALOGUE:
-        ids = {ref for ref in check.refs if ref.startswith("V1-")}
-        assert ids - MANIFEST.keys() == set(), check.id
+def test_checks_and_rules_cite_known_requirements() -> None:
+    for proof, refs in CITED.items():
+        ids = {ref for ref in refs if ref.startswith("V1-")}
+        assert ids - MANIFEST.keys() == set(), proof
 
 
-def test_a_check_that_proves_a_requirement_refers_to_it() -> None:
+def test_a_check_that_proves_a_requirement_cites_it() -> None:
     for id, entry in MANIFEST.items():
         for proof in entry.get("tests", []):
-            if proof.startswith(CHECK):
-                assert id in CATALOGUE[proof.removeprefix(CHECK)].refs, (id, proof)
+            assert id in CITED.get(proof, (id,)), proof
 
 
 def test_ids_are_found_in_sentences() -> None:
