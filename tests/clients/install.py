@@ -9,7 +9,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -81,6 +81,33 @@ def from_pypi(name: str, version: str) -> Path:
                 pytest.skip(f"pip cannot install {name} {version} here")
             scratch.rename(folder)
     return folder
+
+
+def from_npm(name: str, packages: Mapping[str, str]) -> Path:
+    """The ``node_modules`` with these packages in these versions. Skips where npm cannot get them.
+
+    Their install scripts run: the package ``node`` fetches the right one of its kind like that.
+    """
+    wanted = [f"{package}@{version}" for package, version in packages.items()]
+    folder = CACHE / "-".join(wanted)
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip(f"{name} is installed by npm, and there is none")
+    with locked(CACHE / f"{name}.lock"):
+        if not folder.exists():
+            scratch = folder.with_suffix(".part")
+            shutil.rmtree(scratch, ignore_errors=True)
+            scratch.mkdir(parents=True)
+            done = subprocess.run(
+                [npm, "install", "--no-audit", "--no-fund", "--prefix", str(scratch), *wanted],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=PATIENCE,
+            )
+            if done.returncode:
+                pytest.skip(f"npm cannot install {' and '.join(wanted)} here")
+            scratch.rename(folder)
+    return folder / "node_modules"
 
 
 def _run(command: list[str], cwd: Path = HERE) -> str:
