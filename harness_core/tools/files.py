@@ -173,7 +173,9 @@ def similar(name: str, directory: Path, most: int = 3) -> list[str]:
 
 def _reason(failure: OSError) -> str:
     match failure.errno:
-        case errno.EACCES | errno.EPERM | errno.EROFS | None:
+        case None:  # an editor's, in its own words
+            return str(failure) or "it cannot be used"
+        case errno.EACCES | errno.EPERM | errno.EROFS:
             return "permission denied, or the file is read-only"
         case errno.ENOTDIR:
             return "a part of the path is a file, not a directory"

@@ -92,7 +92,6 @@ async def test_a_session_needs_no_servers(tmp_path: Path, flags: Flags, servers:
     "server",
     [
         {"type": "x", "name": "n", "url": "http://127.0.0.1:1"},
-        {"type": "sse", "name": "n", "url": "http://127.0.0.1:1", "headers": []},
         {"name": "n"},
         5,
     ],
