@@ -43,9 +43,14 @@ FLOATING = {
     "usage_update",
 }
 """Updates that say how things are, not what happens next: their place means nothing."""
+SPOKEN = {"session", "call"}
+"""Kinds of ids that texts may hold too: in messages, in paths."""
+TELLING = 8
+"""Characters of an id that cannot be mistaken for a word."""
 AMOUNTS = {"used", "cost"}
 """What a ``usage_update`` counts."""
 CHUNKS = {"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"}
+PATCH, RUNNING = "update tool_call_update", "in_progress"
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -84,6 +89,13 @@ class Names:
         """What was given this name."""
         return self._values.get(name)
 
+    def in_text(self, text: str) -> str:
+        """``text`` with the ids of sessions and calls in it named."""
+        for (kind, _, value), name in self._names.items():
+            if is_spoken(kind, value) and value in text:
+                text = text.replace(value, name)
+        return text
+
     def shared(self, other: Names) -> dict[tuple[str, str], str]:
         """(kind, our value) -> the other's value, for every name both have given."""
         return {
@@ -107,7 +119,7 @@ class Item:
     pieces: list[str] | None = None
     normal: Callable[[str], str] = str
     size: int = 0
-    """How much text there is, in characters."""
+    """How much there is of it: characters of a text; whether a patch has content."""
 
     @property
     def body(self) -> Any:
@@ -175,7 +187,8 @@ class Conversation:
         said, scope, label = _said(message), self._scope(message), _label(message)
         text = dig(message.update, "content", "text") if message.kind in CHUNKS else None
         if not isinstance(text, str):
-            return Item(label, self._body(said, scope), [message.index])
+            shown = int(label == PATCH and "content" in message.update)
+            return Item(label, self._body(said, scope), [message.index], size=shown)
         rest = self._body({**said, "content": {**said["content"], "text": ""}}, scope)
         normal = partial(self._text, scope=scope, key="text")
         return Item(label, rest, [message.index], [text], normal, len(text))
@@ -187,6 +200,7 @@ class Conversation:
         if message.role is Role.REQUEST:
             self.names.name("request", json.dumps(message.value["id"]))
         lane, item = self.lanes.setdefault(self.lane(message), []), self.item(message)
+        _replace_live_output(lane, item)
         if not (lane and _join(lane[-1], item)):
             lane.append(item)
 
@@ -202,8 +216,13 @@ class Conversation:
     def _text(self, text: str, scope: str, key: str) -> str:
         if key in KINDS:
             return self.names.name(KINDS[key], text, "" if key == "sessionId" else scope)
-        marked = MOMENT.sub("<time>", self.hide(text))
+        marked = MOMENT.sub("<time>", self.names.in_text(self.hide(text)))
         return UUID.sub(lambda found: self.names.name("uuid", found[0].lower()), marked)
+
+
+def is_spoken(kind: str, value: str) -> bool:
+    """Whether an id is looked for in texts as well."""
+    return kind in SPOKEN and len(value) >= TELLING
 
 
 def is_floating(lane: str) -> bool:
@@ -260,6 +279,16 @@ def _join_text(last: Item, item: Item) -> bool:
     return True
 
 
+def _replace_live_output(lane: list[Item], item: Item) -> None:
+    """What a running call showed in the meantime depends on the time; what replaces it counts."""
+    if item.label != PATCH or "content" not in item.rest or item.rest.get("status") == RUNNING:
+        return
+    for old in lane:
+        same = old.label == PATCH and old.rest.get("toolCallId") == item.rest.get("toolCallId")
+        if same and old.rest.get("status") == RUNNING:
+            old.rest = {key: value for key, value in old.rest.items() if key != "content"}
+
+
 def _poll(last: Item, item: Item) -> bool:
     """Asking for a terminal's output again and again."""
     return item.label == "request terminal/output" and last.rest == item.rest
@@ -267,13 +296,14 @@ def _poll(last: Item, item: Item) -> bool:
 
 def _join_patch(last: Item, item: Item) -> bool:
     """Adjacent updates of one tool call in one status: the patches add up."""
-    if item.label != "update tool_call_update":
+    if item.label != PATCH:
         return False
     same = last.rest.get("toolCallId") == item.rest.get("toolCallId")
     status = item.rest.get("status")
     if not same or status not in (None, last.rest.get("status")):
         return False
     last.rest = {**last.rest, **item.rest, **({} if status else _status(last.rest))}
+    last.size = max(last.size, item.size)
     return True
 
 

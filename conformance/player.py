@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +17,11 @@ import anyio
 import orjson
 from anyio.abc import Process
 
-from conformance.dialogue import C2A, NAMING, OPENING, Message, Role, dig
+from conformance.dialogue import C2A, NAMING, OPENING, Dialogue, Message, Role, dig
 from conformance.frames import Direction, Frame
 from conformance.lines import LineCutter
 from conformance.normalise import Conversation, is_floating
-from conformance.placeholders import expand, text_hider
+from conformance.placeholders import expand, expand_text, text_hider
 from conformance.process import group_options, kill_group
 from conformance.script import NOT_RECORDED, Reply, Script, Step, missing, translate
 from conformance.transcript import Entry, Event
@@ -64,6 +64,14 @@ class Due:
         return self.reply is None or self.reply.after_steps <= steps
 
 
+def workplaces(dialogue: Dialogue) -> Iterator[str]:
+    """The directories in which sessions were really opened."""
+    for call in dialogue.calls(*OPENING, *NAMING):
+        cwd = call.params.get("cwd")
+        if isinstance(cwd, str) and call.answer and call.answer.result is not None:
+            yield cwd
+
+
 class Player:
     """One run of a script. ``names`` says which directory each placeholder stands for."""
 
@@ -78,6 +86,7 @@ class Player:
         self._process, self._script, self._names = process, script, names
         self._timeout, self._start = timeout, time.monotonic()
         self._roots = [path for name, path in names.items() if name != "home"]
+        self._workplaces = {expand_text(cwd, names) for cwd in workplaces(script.expected.dialogue)}
         self._owed: list[Due] = []
         self._steps = 0
         self._given_up: set[str] = set()
@@ -181,7 +190,8 @@ class Player:
         """A session may work below one of the directories we made."""
         cwd = dig(message.params, "cwd")
         named = message.method in OPENING | NAMING and isinstance(cwd, str)
-        if named and any(Path(cwd).is_relative_to(root) for root in self._roots):
+        wanted = named and cwd in self._workplaces
+        if wanted and any(Path(cwd).is_relative_to(root) for root in self._roots):
             Path(cwd).mkdir(parents=True, exist_ok=True)
 
     async def _write(self) -> None:

@@ -18,7 +18,7 @@ import orjson
 
 from conformance.dialogue import C2A, Message, Role
 from conformance.frames import Direction, Frame
-from conformance.normalise import KINDS, Conversation, Item
+from conformance.normalise import KINDS, Conversation, Item, is_spoken
 from conformance.transcript import Event, Transcript
 
 Progress = dict[str, tuple[int, int, int]]
@@ -140,7 +140,9 @@ def translate(raw: bytes, ids: Mapping[tuple[str, str], str]) -> bytes:
     except (orjson.JSONDecodeError, RecursionError):
         return raw
     tokens = {
-        _token(was): _token(now) for kind, was in found if (now := ids.get((kind, was), was)) != was
+        _token(was, kind, was): _token(now, kind, was)
+        for kind, was in found
+        if (now := ids.get((kind, was), was)) != was
     }
     if not tokens:
         return raw
@@ -148,8 +150,10 @@ def translate(raw: bytes, ids: Mapping[tuple[str, str], str]) -> bytes:
     return pattern.sub(lambda found: tokens[found[0]], raw)
 
 
-def _token(text: str) -> bytes:
-    return json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")
+def _token(text: str, kind: str, was: str) -> bytes:
+    """How an id stands in a line; one that texts hold too is found inside of them."""
+    quoted = json.dumps(text, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return quoted[1:-1] if is_spoken(kind, was) else quoted
 
 
 def _made_up(value: Any, key: str = "") -> Iterator[tuple[str, str]]:

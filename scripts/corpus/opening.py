@@ -115,7 +115,7 @@ SCENARIOS = (
             Ask("session/new", {"cwd": 7, "mcpServers": []}),
             Ask("session/new", []),
             new(mcpServers=[{"type": "carrier-pigeon", "name": "x"}]),
-            new(mcpServers=[{"name": "x", "command": "x"}]),
+            new(mcpServers=[{"name": "x"}]),
             new(mcpServers="none"),
             new(mcpServers=[REMOTE]),
             new(additionalDirectories=["relative"]),

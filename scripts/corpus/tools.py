@@ -113,7 +113,7 @@ SCENARIOS = (
         "tool-shell-large",
         "More output than fits: head and tail are shown, the whole is kept",
         ("tool.large-output",),
-        started(prompt(call("shell", command="seq 1 60000"), "!result", "!say Enough.")),
+        started(prompt(call("shell", command="seq 1 30000"), "!say Enough.")),
         settings=AUTO,
     ),
     Scenario(
