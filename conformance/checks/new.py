@@ -141,10 +141,14 @@ async def mcp_malformed(ctx: Context) -> None:
 
 @check("NEW-06.absent", "no MCP servers", Level.REC, "V1-NEW-10", "session")
 async def mcp_absent(ctx: Context) -> None:
-    """Pass ``mcpServers`` as null, and leave it out. Both mean that there are none."""
+    """Pass ``mcpServers`` as null, and leave it out. Both mean that there are none.
+
+    The schema wants a list; clients that forget it exist, and nothing is lost by being lenient.
+    """
     async with ctx.connection() as editor:
-        await editor.new_session(ctx.cwd, mcpServers=None)
-        await editor.request("session/new", {"cwd": str(ctx.cwd)})
+        for shown, extra in (("null as mcpServers", {"mcpServers": None}), ("no mcpServers", {})):
+            sent = await editor.start("session/new", {"cwd": str(ctx.cwd), **extra})
+            require(await sent.error() is None, f"session/new with {shown} was refused")
 
 
 @check("NEW-07", "an MCP server that does not exist", Level.REC, "V1-NEW-13", "session")

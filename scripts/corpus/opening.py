@@ -23,7 +23,6 @@ EVERYTHING = {
     "elicitation": {"form": {}, "url": {}},
     "session": {"configOptions": {"boolean": {}}, "notices": {}, "compaction": {}},
 }
-REMOTE = {"type": "sse", "name": "far", "url": "https://mcp.example.invalid", "headers": []}
 
 SCENARIOS = (
     Scenario(
@@ -117,7 +116,6 @@ SCENARIOS = (
             new(mcpServers=[{"type": "carrier-pigeon", "name": "x"}]),
             new(mcpServers=[{"name": "x"}]),
             new(mcpServers="none"),
-            new(mcpServers=[REMOTE]),
             new(additionalDirectories=["relative"]),
             new(additionalDirectories=[""]),
             new(additionalDirectories="${cwd}"),
