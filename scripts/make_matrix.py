@@ -3,7 +3,8 @@
 python scripts/make_matrix.py                     the page, from docs/conformance/matrix/
 python scripts/make_matrix.py NAME REPORT.json    first reduce a JSON report of `check` for NAME
 
-A second report for the same agent replaces the results it holds and leaves the others.
+A report about some checks replaces their results and leaves the others; of the rules that always
+hold it replaces those whose breach was seen in one of these checks.
 """
 
 from __future__ import annotations
@@ -18,8 +19,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from conformance.checks import CATALOGUE
+
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "conformance" / "matrix"
 PAGE = FOLDER.parent / "matrix.md"
+CHECKS = [check.id for check in CATALOGUE]
+LINT = "LINT."
 DUTIES = ("MUST", "SHOULD")
 BROKEN = ("failed", "hung", "died")
 SIGNS = {
@@ -77,8 +82,8 @@ def reduce(name: str, report: Path) -> None:
     """Put what a report says into the summary of ``name``."""
     run = json.loads(report.read_text(encoding="utf-8"))
     path = FOLDER / f"{name}.json"
-    results = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else {}
-    results |= {result["id"]: brief(result) for result in run["results"]}
+    old = json.loads(path.read_text(encoding="utf-8"))["results"] if path.exists() else {}
+    results = merged(old, {result["id"]: brief(result) for result in run["results"]})
     summary = {
         "agent": run["agent"].get("agentInfo"),
         "date": date.today().isoformat(),
@@ -88,9 +93,30 @@ def reduce(name: str, report: Path) -> None:
     path.write_text(text, encoding="utf-8", newline="\n")
 
 
+def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    if set(CHECKS) <= set(new):
+        return new
+    checks = {id: result for id, result in new.items() if not id.startswith(LINT)}
+    seen = {
+        id: result
+        for id, result in new.items()
+        if id.startswith(LINT)
+        and (place(old.get(id, {})) in checks or result["status"] != "passed")
+    }
+    return {**old, **seen, **checks}
+
+
+def place(result: Mapping[str, Any]) -> str | None:
+    """The check in whose conversation a rule was first broken."""
+    found = re.match(r"in (\S+):", result.get("said", ""))
+    return found[1] if found else None
+
+
 def brief(result: Mapping[str, Any]) -> dict[str, Any]:
     """One result without its frames."""
     short = {key: result[key] for key in ("level", "status")}
+    if result["id"] in CHECKS:
+        short["level"] = str(CATALOGUE[result["id"]].level)
     said = [finding["message"] for finding in result.get("findings", ())] or [result.get("reason")]
     if said[0] and result["status"] != "passed":
         short["said"] = without_machine(said[0])[:LONGEST]
