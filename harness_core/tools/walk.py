@@ -116,6 +116,12 @@ def is_file(entry: Entry) -> bool:
 
 def _top(directory: Path, root: Path) -> Path:
     for place in (directory, *directory.parents):
-        if (place / ".git").exists():
+        if _is_repository(place):
             return place
     return root if directory.is_relative_to(root) else directory
+
+
+def _is_repository(place: Path) -> bool:
+    """Whether git's own data is here, or a file that says where; an empty folder is neither."""
+    mark = place / ".git"
+    return mark.is_file() or (mark / "HEAD").exists()

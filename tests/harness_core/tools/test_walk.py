@@ -114,6 +114,12 @@ def test_ignore_files_above_the_directory_count_within_the_root(tmp_path: Path) 
     assert found(tmp_path / "x", tmp_path / "x") == ["a", "a.log", "skip/b"]
 
 
+def test_an_empty_folder_of_that_name_makes_no_repository(tmp_path: Path) -> None:
+    plant(tmp_path, {".gitignore": "*.log\n", "x/a.log": "", "x/a": ""})
+    (tmp_path / ".git").mkdir()
+    assert found(tmp_path / "x", tmp_path / "x") == ["a", "a.log"]
+
+
 def test_in_a_repository_its_ignore_files_count_even_above_the_root(tmp_path: Path) -> None:
     plant(tmp_path, {".git/HEAD": "", ".gitignore": "*.log\n", "x/a.log": "", "x/a": ""})
     assert found(tmp_path / "x") == ["a"]
