@@ -27,7 +27,6 @@ from harness_core.credentials import CredentialError, Vault, environment
 from harness_core.facts import FactError
 from harness_core.harness import ForkError, Harness, new_id
 from harness_core.journal import JournalError, SessionNotFound, Summary
-from harness_core.model import prices
 from harness_core.model.http import preload
 from harness_core.model.protocol import ModelSetupError
 from harness_core.plugins.mcp import RemoteSpec, ServerSpec, StdioSpec, servers_of
@@ -258,7 +257,6 @@ class Host:
         """Ask the providers for their models, once, when there is nothing better to do."""
         await asyncio.sleep(PATIENCE)
         await asyncio.to_thread(preload)
-        await asyncio.to_thread(prices.preload)
         found = await self.harness.find_models()
         if found != self._models:
             self._models = found

@@ -141,13 +141,13 @@ def over_http(scratch: Path, times: int) -> list[Row]:
         }
         with Agent(scratch, env) as agent:
             session = agent.start(scratch)
-            agent.prompt(session, "warm up")
-            seconds = min(agent.prompt(session, "go") for _ in range(times))
+            seconds = agent.prompt(session, "go")
             updates, memory = len(agent.lines), agent.memory()
+            seconds = min(seconds, *(agent.prompt(session, "go") for _ in range(times)))
     return [
         Row(f"{DELTAS} deltas, loopback HTTP", f"{seconds:.3f} s", "≤ 0.30", seconds <= 0.30),
         Row("… updates", f"{updates}"),
-        Row("… memory after it", f"{memory:.1f} MiB"),
+        Row("… memory after the first", f"{memory:.1f} MiB", "< 60", memory < 60),
     ]
 
 
