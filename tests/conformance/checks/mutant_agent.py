@@ -149,6 +149,8 @@ class Agent:
         )
         if not proper and not broken("INIT-04"):
             raise Failure(INVALID_PARAMS, "protocolVersion is a number from 0 to 65535")
+        if broken("INIT-08") and "OPENAI_API_KEY" not in os.environ:
+            raise Failure(INTERNAL, "There is no key")
         if broken("INIT-03") and version == 0:
             raise Failure(INVALID_PARAMS, "Version 0 is too old")
         client = params.get("clientCapabilities", {})
@@ -176,8 +178,6 @@ class Agent:
         return result
 
     def _logins(self) -> list[Json]:
-        if broken("INIT-08"):
-            return []
         if broken("REG-01"):
             return [{**KEY_LOGIN, "type": "mystery"}]
         methods = [KEY_LOGIN, KEY_LOGIN] if broken("AUTH-04.unique") else [KEY_LOGIN]
