@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from acp_server.capabilities import ClientCapabilities
@@ -38,7 +38,7 @@ async def bring_up(
         raise _misconfigured(str(failure)) from None
     except OSError as failure:
         raise _misconfigured(f"setting log_file: {failure}") from None
-    with logs:
+    with logs, _failures_logged():
         journal = JsonlJournal(data_dir(settings) / "sessions")
         rules = RuleStore(data_dir(settings) / "permissions.json")
         keys = vault(user_file(os.environ).parent)
@@ -49,6 +49,18 @@ async def bring_up(
                 yield host
             finally:
                 await host.aclose()
+
+
+@contextmanager
+def _failures_logged() -> Iterator[None]:
+    """What nobody has foreseen is told to the log, while there is one, and not to the client."""
+    try:
+        yield
+    except RpcError:
+        raise
+    except Exception:
+        log.exception("the agent failed")
+        raise RpcError(INTERNAL_ERROR, "the agent failed; its log tells why") from None
 
 
 def _misconfigured(why: str) -> RpcError:

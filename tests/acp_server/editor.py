@@ -22,7 +22,7 @@ from conformance.lint import lint
 from conformance.process import AgentProcess
 from tests.acp_server.screen import Screen
 
-TIMEOUT = 30.0
+TIMEOUT = 60.0
 """Seconds that anything may take; nothing is expected to take longer than a moment."""
 
 COMMAND = (str(Path(sys.executable).with_name("acp-harness")),)

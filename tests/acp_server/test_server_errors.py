@@ -141,6 +141,20 @@ async def test_a_wrong_file_of_a_project_is_that_projects_problem(
         assert await editor.turn(session, "!loop list {}") == "max_turn_requests"
 
 
+async def test_what_nobody_has_foreseen_is_told_to_the_log_alone(
+    tmp_path: Path, flags: Flags
+) -> None:
+    log = tmp_path / "log"
+    wrong = {**flags, "data_dir": "~nobody_of_that_name/data", "log_file": str(log)}
+    async with local(wrong) as editor:
+        await editor.initialize()
+        with pytest.raises(RpcError) as caught:
+            await editor.new(tmp_path)
+        assert (caught.value.code, caught.value.data) == (-32603, None)
+        assert "log" in caught.value.message
+    assert "Traceback" in log.read_text()
+
+
 async def test_a_model_that_does_not_exist_is_said_in_the_turn(
     tmp_path: Path, flags: Flags
 ) -> None:
