@@ -90,7 +90,7 @@ class Talk:
             protocolVersion=1,
             clientCapabilities=capabilities,
         )
-        self.call("session/new", {"sessionId": session}, cwd="/work", mcpServers=[])
+        self.call("session/new", {"sessionId": session}, cwd="/proj", mcpServers=[])
         return self
 
     def prompt(self, session: str = "s1", text: str = "hello") -> int:
@@ -131,15 +131,15 @@ def full_talk() -> list[Frame]:
     talk.say("s1", "lo")
     talk.tool("s1", "t1")
     talk.terminal("s1", "term-1", 100)
-    talk.use("fs-1", "fs/read_text_file", {"content": "x"}, sessionId="s1", path="/work/a", line=1)
-    talk.use("fs-2", "fs/write_text_file", {}, sessionId="s1", path="/work/a", content="y")
+    talk.use("fs-1", "fs/read_text_file", {"content": "x"}, sessionId="s1", path="/proj/a", line=1)
+    talk.use("fs-2", "fs/write_text_file", {}, sessionId="s1", path="/proj/a", content="y")
     talk.update("s1", "tool_call", toolCallId="t2", title="Ask", kind="edit")
     chosen = {"outcome": {"outcome": "selected", "optionId": "yes"}}
     tool = {"toolCallId": "t2"}
     talk.use(
         0, "session/request_permission", chosen, sessionId="s1", toolCall=tool, options=OPTIONS
     )
-    diff = [{"type": "diff", "path": "/work/a", "oldText": None, "newText": "y"}]
+    diff = [{"type": "diff", "path": "/proj/a", "oldText": None, "newText": "y"}]
     talk.update("s1", "tool_call_update", toolCallId="t2", status="completed", content=diff)
     form = {"type": "object", "properties": {"name": {"type": "string"}}}
     accepted = {"action": "accept", "content": {"name": "x"}}
@@ -157,14 +157,14 @@ def full_talk() -> list[Frame]:
     talk.say("s1", "stopping", "m2")
     talk.done(second, "cancelled")
     talk.done(queued, "cancelled")
-    load = talk.ask("session/load", sessionId="s1", cwd="/work", mcpServers=[])
+    load = talk.ask("session/load", sessionId="s1", cwd="/proj", mcpServers=[])
     talk.say("s1", "hello", "m1")
     talk.update("s1", "tool_call", toolCallId="t1", title="Run it", status="completed")
     talk.answer(load, {})
-    talk.call("session/resume", {}, sessionId="s0", cwd="/work", mcpServers=[])
+    talk.call("session/resume", {}, sessionId="s0", cwd="/proj", mcpServers=[])
     third = talk.prompt("s0")
     talk.answer(third, error={"code": -32603, "message": "The model could not be reached."})
-    talk.call("session/list", {"sessions": [{"sessionId": "s1", "cwd": "/work"}]})
+    talk.call("session/list", {"sessions": [{"sessionId": "s1", "cwd": "/proj"}]})
     talk.call("session/close", {}, sessionId="s1")
     talk.frames.append(c2a(id=900, method="_vendor/thing"))
     talk.answer(900, error={"code": -32601, "message": "There is no method _vendor/thing."})

@@ -104,7 +104,7 @@ def _(talk: Talk) -> None:
 
 @breaks("schema.august")
 def _(talk: Talk) -> None:
-    talk.call("session/new", {"sessionId": "s9"}, cwd="/work", mcpServers=[])
+    talk.call("session/new", {"sessionId": "s9"}, cwd="/proj", mcpServers=[])
     talk.update("s1", "subagent_update", subagentId="a", sessionId="s9")
 
 
@@ -184,7 +184,7 @@ def _(talk: Talk) -> None:
 
 @breaks("session.unique")
 def _(talk: Talk) -> None:
-    talk.call("session/new", {"sessionId": "s1"}, cwd="/work", mcpServers=[])
+    talk.call("session/new", {"sessionId": "s1"}, cwd="/proj", mcpServers=[])
 
 
 @breaks("session.unknown")
@@ -194,7 +194,7 @@ def _(talk: Talk) -> None:
 
 @breaks("session.early")
 def _(talk: Talk) -> None:
-    new = talk.ask("session/new", cwd="/work", mcpServers=[])
+    new = talk.ask("session/new", cwd="/proj", mcpServers=[])
     talk.update("s2", "usage_update", used=1, size=2)
     talk.answer(new, {"sessionId": "s2"})
 
@@ -213,13 +213,13 @@ def _(talk: Talk) -> None:
 
 @breaks("load.late-replay")
 def _(talk: Talk) -> None:
-    talk.call("session/load", {}, sessionId="s1", cwd="/work", mcpServers=[])
+    talk.call("session/load", {}, sessionId="s1", cwd="/proj", mcpServers=[])
     talk.say("s1", "earlier")
 
 
 @breaks("resume.replay")
 def _(talk: Talk) -> None:
-    resume = talk.ask("session/resume", sessionId="s1", cwd="/work", mcpServers=[])
+    resume = talk.ask("session/resume", sessionId="s1", cwd="/proj", mcpServers=[])
     talk.say("s1", "earlier")
     talk.answer(resume, {})
 
@@ -292,7 +292,7 @@ def _(talk: Talk) -> None:
 
 @breaks("load.final")
 def _(talk: Talk) -> None:
-    load = talk.ask("session/load", sessionId="s1", cwd="/work", mcpServers=[])
+    load = talk.ask("session/load", sessionId="s1", cwd="/proj", mcpServers=[])
     talk.update("s1", "tool_call", toolCallId="t1", title="Run it")
     talk.answer(load, {})
 
@@ -397,13 +397,13 @@ GATES: dict[str, tuple[str, Breaker]] = {
     "gate.read": (
         "fs",
         lambda talk: talk.use(
-            7, "fs/read_text_file", {"content": ""}, sessionId="s1", path="/work/a"
+            7, "fs/read_text_file", {"content": ""}, sessionId="s1", path="/proj/a"
         ),
     ),
     "gate.write": (
         "fs",
         lambda talk: talk.use(
-            7, "fs/write_text_file", {}, sessionId="s1", path="/work/a", content=""
+            7, "fs/write_text_file", {}, sessionId="s1", path="/proj/a", content=""
         ),
     ),
     "gate.terminal": (
@@ -559,7 +559,7 @@ def test_a_replay_may_repeat_the_ids_it_had() -> None:
     prompt = talk.prompt()
     talk.tool("s1", "t")
     talk.done(prompt)
-    load = talk.ask("session/load", sessionId="s1", cwd="/work", mcpServers=[])
+    load = talk.ask("session/load", sessionId="s1", cwd="/proj", mcpServers=[])
     talk.update("s1", "tool_call", toolCallId="t", title="x", status="completed")
     talk.answer(load, {})
     assert judged(talk.frames) == []
@@ -585,7 +585,7 @@ def test_whatever_the_client_cancels_with_may_end_a_turn_as_cancelled(method: st
 
 def test_a_listed_session_is_a_known_one() -> None:
     talk = Talk().start()
-    talk.call("session/list", {"sessions": [{"sessionId": "old", "cwd": "/work"}]})
+    talk.call("session/list", {"sessions": [{"sessionId": "old", "cwd": "/proj"}]})
     talk.update("old", "session_info_update", title="Renamed")
     assert judged(talk.frames) == []
 
@@ -620,7 +620,7 @@ def test_a_second_version_is_judged_by_the_rules_it_shares() -> None:
     talk = Talk()
     info = {"name": "x", "version": "1"}
     talk.call("initialize", {"protocolVersion": 2, "info": info}, protocolVersion=2, info=info)
-    talk.call("session/new", {"sessionId": "s1"}, cwd="/work")
+    talk.call("session/new", {"sessionId": "s1"}, cwd="/proj")
     text = [{"type": "text", "text": "hello"}]
     talk.call("session/prompt", {"messageId": "m"}, sessionId="s1", prompt=text)
     talk.update("s1", "state_update", state="running")
@@ -640,7 +640,7 @@ def correct_talks(draw: st.DrawFn) -> list[Frame]:
     talk = Talk().start("s0", **EVERYTHING)
     names = [f"s{number}" for number in range(draw(st.integers(1, 3)))]
     for name in names[1:]:
-        talk.call("session/new", {"sessionId": name}, cwd="/work", mcpServers=[])
+        talk.call("session/new", {"sessionId": name}, cwd="/proj", mcpServers=[])
     running: dict[str, int] = {}
     for step in range(draw(st.integers(0, 25))):
         name = draw(st.sampled_from(names))

@@ -65,7 +65,7 @@ def anyio_backend() -> str:
 @pytest.fixture
 def session() -> Session:
     """A live session in memory that has no events yet."""
-    header = SessionHeader("s", "/work", 1)
+    header = SessionHeader("s", "/proj", 1)
     return Session(header, MemoryJournal().create(header), Bus())
 
 

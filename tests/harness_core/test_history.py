@@ -294,7 +294,7 @@ def test_after_repair_every_call_has_exactly_one_result_behind_it(
 @given(data=st.data())
 def test_a_session_takes_every_repair(data: st.DataObject, logs: Logs, events: Events) -> None:
     log = events(data.draw(logs))
-    header = SessionHeader("s", "/work", 1)
+    header = SessionHeader("s", "/proj", 1)
     session = Session(header, MemoryJournal().create(header), Bus(), log)
     for fact in repair(log):
         session.append(fact)

@@ -43,7 +43,7 @@ from harness_core.session import (
     encode,
 )
 
-HEADER = SessionHeader("s", "/work", 1)
+HEADER = SessionHeader("s", "/proj", 1)
 
 
 class Lines:

@@ -82,7 +82,7 @@ def put(turn: tuple[Fact, ...], append: Append) -> Put:
         id: str,
         facts: Iterable[Fact] = turn,
         *,
-        cwd: str = "/work",
+        cwd: str = "/proj",
         created: int = BEGAN,
         parent: str | None = None,
     ) -> list[SessionEvent]:

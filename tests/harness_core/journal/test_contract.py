@@ -27,7 +27,7 @@ from harness_core.session import Log, SessionEvent, SessionHeader
 Put = Callable[..., list[SessionEvent]]
 Append = Callable[[Log, Iterable[SessionEvent]], None]
 
-HEADER = SessionHeader("s", "/work", 5, "p", 3)
+HEADER = SessionHeader("s", "/proj", 5, "p", 3)
 
 
 @pytest.fixture(params=["jsonl", "memory"])
@@ -47,7 +47,7 @@ def titles(*names: str) -> list[SessionEvent]:
 def test_what_was_written_is_read_back(journal: Journal, put: Put) -> None:
     events = put(journal, "s", parent="p")
     stored = journal.read("s")
-    assert stored.header == SessionHeader("s", "/work", 1_730_000_000_000, "p", 1)
+    assert stored.header == SessionHeader("s", "/proj", 1_730_000_000_000, "p", 1)
     assert list(stored.events) == events
     assert (stored.torn, stored.damage) == (0, None)
 
@@ -145,13 +145,13 @@ def test_no_id_leaves_the_root(journal: Journal, put: Put, id: str) -> None:
     assert not journal.delete(id)
     assert journal.path(id) is None
     with pytest.raises(ValueError, match="cannot be a session id"):
-        journal.create(SessionHeader(id, "/work", 1))
+        journal.create(SessionHeader(id, "/proj", 1))
     assert [one.id for one in journal.list().sessions] == ["s"]
 
 
 def test_a_header_that_cannot_be_stored_is_refused_at_once(journal: Journal) -> None:
     with pytest.raises(ValueError, match="cannot begin in"):
-        journal.create(SessionHeader("s", "/work/\udcff", 1))
+        journal.create(SessionHeader("s", "/proj/\udcff", 1))
     journal.create(HEADER).close()
 
 
@@ -405,8 +405,8 @@ def test_resuming_is_no_activity(journal: Journal, put: Put, append: Append) -> 
 
 
 def test_a_fork_is_as_new_as_itself(journal: Journal, append: Append) -> None:
-    log = journal.create(SessionHeader("s", "/work", 5000, "p", 1))
+    log = journal.create(SessionHeader("s", "/proj", 5000, "p", 1))
     events = [SessionTitle("inherited"), SeedEnd("fork")]
     append(log, [SessionEvent("s", seq, 7 + seq, fact) for seq, fact in enumerate(events)])
     log.close()
-    assert journal.list().sessions == (Summary("s", "/work", 5000, 5000, "inherited", "p"),)
+    assert journal.list().sessions == (Summary("s", "/proj", 5000, 5000, "inherited", "p"),)

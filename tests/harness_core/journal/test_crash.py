@@ -134,7 +134,7 @@ def test_what_was_drained_survives_a_kill(
     """A client sees a fact only after its drain: whatever the writer had said, is there."""
     writer = run("""
         import itertools
-        log = journal.create(SessionHeader("s", "/work", 5))
+        log = journal.create(SessionHeader("s", "/proj", 5))
         for seq in itertools.count():
             log.write(*title("s", seq))
             if seq % 3 == 2:
@@ -158,7 +158,7 @@ def test_what_was_drained_survives_a_kill(
 
 def test_what_was_only_written_may_be_lost_but_never_torn(journal: JsonlJournal, run: Run) -> None:
     writer = run("""
-        log = journal.create(SessionHeader("s", "/work", 5))
+        log = journal.create(SessionHeader("s", "/proj", 5))
         log.write(*title("s", 0))
         say("written")
         sys.stdin.readline()
@@ -176,7 +176,7 @@ def test_a_kill_between_log_and_index_heals_with_the_next_list(
     assert [one.id for one in journal.list().sessions] == ["t"]
     writer = run("""
         import anyio
-        log = journal.create(SessionHeader("s", "/work", 5))
+        log = journal.create(SessionHeader("s", "/proj", 5))
         log.write(*title("s", 0))
         anyio.run(log.flush)
         stored, other = journal.open("t")

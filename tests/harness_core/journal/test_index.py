@@ -32,7 +32,7 @@ Append = Callable[[Log, Iterable[SessionEvent]], None]
 Run = Callable[..., Any]
 Events = Callable[[Iterable[Fact]], list[SessionEvent]]
 
-HEADER = SessionHeader("s", "/work", 5)
+HEADER = SessionHeader("s", "/proj", 5)
 
 
 @pytest.fixture
@@ -223,8 +223,8 @@ async def test_what_a_flush_notes_is_what_the_log_says(
         append(log, [title(6, "after")])
         await log.flush()
     log.close()
-    assert before == (Summary("s", "/work", 5, 5000, "title 4"),)
-    assert journal.list().sessions == (Summary("s", "/work", 5, 7000, "after"),)
+    assert before == (Summary("s", "/proj", 5, 5000, "title 4"),)
+    assert journal.list().sessions == (Summary("s", "/proj", 5, 7000, "after"),)
     assert len(stored.events) == 6
 
 
@@ -244,7 +244,7 @@ def test_a_log_that_a_person_has_reformatted_is_listed(
     path = root / "s" / "log.jsonl"
     path.write_text(path.read_text().replace(",", ", ").replace(":", ": "))
     assert len(journal.read("s").events) == 2
-    assert journal.list().sessions == (Summary("s", "/work", 1000, 3000, "b"),)
+    assert journal.list().sessions == (Summary("s", "/proj", 1000, 3000, "b"),)
 
 
 def test_a_title_in_what_a_tool_printed_is_not_the_title(
@@ -317,7 +317,7 @@ def test_processes_list_write_and_delete_at_the_same_time(
         async def main(name):
             for number in range(30):
                 id = "%s-%d" % (name, number)
-                log = journal.create(SessionHeader(id, "/work", 5))
+                log = journal.create(SessionHeader(id, "/proj", 5))
                 log.write(*title(id, 0))
                 await log.flush()
                 log.close()
@@ -384,7 +384,7 @@ def test_three_thousand_sessions_are_paged_completely(
 ) -> None:
     for number in range(3000):
         facts = [SessionTitle(f"Title {number}")]
-        put(journal, f"s{number:04}", facts, cwd=f"/work/{number % 3}", created=10 * number)
+        put(journal, f"s{number:04}", facts, cwd=f"/proj/{number % 3}", created=10 * number)
     seen: list[str] = []
     cursor = None
     while True:
@@ -395,7 +395,7 @@ def test_three_thousand_sessions_are_paged_completely(
             break
     assert seen == [f"s{number:04}" for number in reversed(range(3000))]
     assert [one.id for one in journal.list(matching="title 1234").sessions] == ["s1234"]
-    assert len(journal.list(cwd="/work/1", limit=5000).sessions) == 1000
+    assert len(journal.list(cwd="/proj/1", limit=5000).sessions) == 1000
     expected = journal.list(limit=5000).sessions
     shutil.rmtree(root / "s0007")
     (root / ".index.sqlite3").unlink()
@@ -409,7 +409,7 @@ from harness_core.facts import SessionTitle
 from harness_core.journal.jsonl import JsonlJournal
 from harness_core.session import SessionEvent, SessionHeader, encode
 journal = JsonlJournal({str(root)!r})
-log = journal.create(SessionHeader("s", "/work", 5))
+log = journal.create(SessionHeader("s", "/proj", 5))
 event = SessionEvent("s", 0, 1, SessionTitle("a"))
 log.write(event, encode(event))
 log.drain()

@@ -22,7 +22,7 @@ from harness_core.session import FORMAT, Log, SessionEvent, SessionHeader, encod
 Put = Callable[..., list[SessionEvent]]
 Append = Callable[[Log, Iterable[SessionEvent]], None]
 
-HEADER = SessionHeader("s", "/work", 5)
+HEADER = SessionHeader("s", "/proj", 5)
 
 
 def log_of(events: Iterable[SessionEvent]) -> bytes:
@@ -311,12 +311,12 @@ def test_a_header_reads_back_equal(cwd: str, created: int, fork: tuple[str, int]
         b"[]",
         b"{}",
         b'{"format":1,"id":"s","created":5}',
-        b'{"format":1,"id":"s","created":"5","cwd":"/work"}',
-        b'{"format":1,"id":"s","created":-5,"cwd":"/work"}',
-        b'{"format":1,"id":"s","created":99999999999999999999,"cwd":"/work"}',
-        b'{"format":"1","id":"s","created":5,"cwd":"/work"}',
-        b'{"format":1,"id":5,"created":5,"cwd":"/work"}',
-        b'{"format":1,"id":"s","created":5,"cwd":"/work","parent":7}',
+        b'{"format":1,"id":"s","created":"5","cwd":"/proj"}',
+        b'{"format":1,"id":"s","created":-5,"cwd":"/proj"}',
+        b'{"format":1,"id":"s","created":99999999999999999999,"cwd":"/proj"}',
+        b'{"format":"1","id":"s","created":5,"cwd":"/proj"}',
+        b'{"format":1,"id":5,"created":5,"cwd":"/proj"}',
+        b'{"format":1,"id":"s","created":5,"cwd":"/proj","parent":7}',
     ],
 )
 def test_a_bad_header_is_damage_in_line_one(
@@ -339,7 +339,7 @@ def test_fields_that_a_later_version_adds_do_not_matter(root: Path, journal: Jso
 
 
 def test_a_newer_format_is_refused_and_says_what_to_do(root: Path, journal: JsonlJournal) -> None:
-    header = SessionHeader("s", "/work", 5, format=FORMAT + 1)
+    header = SessionHeader("s", "/proj", 5, format=FORMAT + 1)
     place(root, damaged(some_events(), 1, encode_header(header)))
     for attempt in (journal.read, journal.open):
         with pytest.raises(FormatTooNew, match=f"format {FORMAT + 1} .*update acp-harness"):

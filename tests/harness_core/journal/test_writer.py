@@ -26,7 +26,7 @@ Append = Callable[[Log, Iterable[SessionEvent]], None]
 Put = Callable[..., list[SessionEvent]]
 Run = Callable[..., Any]
 
-HEADER = SessionHeader("s", "/work", 5)
+HEADER = SessionHeader("s", "/proj", 5)
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
 
@@ -355,7 +355,7 @@ def test_a_full_disk_tears_doubles_and_loses_nothing(
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
 
         async def main():
-            log = journal.create(SessionHeader("s", "/work", 5))
+            log = journal.create(SessionHeader("s", "/proj", 5))
             refused = 0
             for seq in range(40):
                 log.write(*title("s", seq))
