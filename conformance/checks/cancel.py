@@ -64,8 +64,8 @@ async def prompt_behind_cancel(ctx: Context) -> None:
     The first is answered ``cancelled``; the second is answered for itself.
     """
     async with ctx.session() as session:
-        first = await session.start("@say started\n@hang")
-        await first.until_text("started")
+        first = await session.start(slow(500, 20, "word{i} "))
+        await first.until_text("word0")
         await session.cancel()
         second = await session.start("@say second answer")
         await first.sent.wait()

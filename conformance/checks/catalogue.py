@@ -32,6 +32,11 @@ class Check:
     needs: tuple[str, ...]
     """What the agent must offer for the check to apply; see ``conformance.checks.profile``."""
     body: Body
+    judged: bool = True
+    """Whether the rules that always hold apply to its conversations.
+
+    They do not if the client itself makes it impossible to tell what an answer belongs to.
+    """
 
     @property
     def group(self) -> str:
@@ -86,7 +91,9 @@ class Catalogue:
 CATALOGUE = Catalogue()
 
 
-def check(id: str, title: str, level: Level, refs: str, needs: str = "") -> Callable[[Body], Body]:
+def check(
+    id: str, title: str, level: Level, refs: str, needs: str = "", *, judged: bool = True
+) -> Callable[[Body], Body]:
     """Register a check; ``refs`` and ``needs`` are words separated by blanks.
 
     Every check needs an agent that answers ``initialize`` unless it says ``nothing``.
@@ -95,7 +102,7 @@ def check(id: str, title: str, level: Level, refs: str, needs: str = "") -> Call
     needed = () if wanted == ("nothing",) else ("initialize", *wanted)
 
     def register(body: Body) -> Body:
-        CATALOGUE.add(Check(id, title, level, tuple(refs.split()), needed, body))
+        CATALOGUE.add(Check(id, title, level, tuple(refs.split()), needed, body, judged))
         return body
 
     return register

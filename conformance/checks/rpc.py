@@ -66,7 +66,7 @@ async def stray_response(ctx: Context) -> None:
     require(not editor.strays, "a response was answered", *editor.strays)
 
 
-@check("RPC-05", "an id that is in use", Level.REC, "V1-RPC-10", "model")
+@check("RPC-05", "an id that is in use", Level.REC, "V1-RPC-10", "model", judged=False)
 async def duplicate_id(ctx: Context) -> None:
     """Send a second request with the id of a prompt that is still running.
 
