@@ -202,13 +202,14 @@ class Host:
     async def steer(self, _: Inbound, params: Params) -> Params:
         """``_session/steering``: a message for the turn that runs, or for one of its own."""
         request = v1.validate(v1.Steering, params)
-        agent = self._session(request.session_id).agent
         content = blocks_of(request.prompt)
-        if agent.turn is None and request.prompt_required:
-            return {"outcome": "promptRequired", "reason": "noRunningTurn"}
-        outcome = "startedNewTurn" if agent.turn is None else "injected"
-        agent.steer(UserMessage(new_id(), content, source="steering"))
-        return {"outcome": outcome}
+        async with self._lanes.lane(request.session_id):
+            agent = self._session(request.session_id).agent
+            if agent.turn is None and request.prompt_required:
+                return {"outcome": "promptRequired", "reason": "noRunningTurn"}
+            outcome = "startedNewTurn" if agent.turn is None else "injected"
+            agent.steer(UserMessage(new_id(), content, source="steering"))
+            return {"outcome": outcome}
 
     async def cancel(self, _: Inbound, params: Params) -> Params:
         """``session/cancel``: never answered, harmless at any time (V1-CANCEL-01)."""

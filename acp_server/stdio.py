@@ -26,13 +26,12 @@ def guard() -> tuple[int, int]:
     From here on whatever a library or a child prints goes to stderr, and whatever they read is
     empty (V1-IO-03). To be called before anything that could print is imported.
     """
-    source, target = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDWR)
+    while null <= 2:  # started without this stream: nothing else may take its place
+        null = os.open(os.devnull, os.O_RDWR)
+    source, target = os.dup(0), os.dup(1)
     os.dup2(null, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:  # started without stderr
-        os.dup2(null, 1)
+    os.dup2(2, 1)
     os.close(null)
     sys.stdout = sys.stderr
     return source, target

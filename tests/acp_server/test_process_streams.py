@@ -234,6 +234,26 @@ async def test_an_agent_without_a_client_ends_at_once_and_says_nothing(
 
 
 @posix
+@pytest.mark.parametrize("missing", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+async def test_an_agent_without_one_of_its_streams_ends_in_peace(
+    tmp_path: Path, env: Env, missing: str
+) -> None:
+    source, target = tmp_path / "in", tmp_path / "out"
+    source.write_bytes(INITIALIZE)
+    with source.open("rb") as stdin, target.open("wb") as stdout:
+        code = await run_to_exit(
+            ("/bin/sh", "-c", f"exec {COMMAND[0]} {missing}"),
+            cwd=tmp_path,
+            env=env,
+            stdin=stdin,
+            stdout=stdout,
+            timeout=TIMEOUT,
+        )
+    assert code == 0
+    assert bool(target.read_bytes()) is (missing == "2>&-")
+
+
+@posix
 async def test_a_socket_will_do(tmp_path: Path, env: Env) -> None:
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)
