@@ -16,6 +16,10 @@ class Lanes:
     def __init__(self) -> None:
         self._lanes: dict[str, _Lane] = {}
 
+    def __len__(self) -> int:
+        """How many lanes there are now."""
+        return len(self._lanes)
+
     @asynccontextmanager
     async def lane(self, key: str) -> AsyncIterator[None]:
         """Be the only one in the lane of ``key``; a free one is entered without waiting."""

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from acp_server.framing import INVALID_PARAMS
+from acp_server.limits import Budget, cut
 from acp_server.rpc import RpcError
 from harness_core.agent import Agent
 from harness_core.model.protocol import ModelInfo
@@ -27,14 +28,18 @@ from harness_core.plugins.options import (
 
 ConfigOption = dict[str, Any]
 
+MODELS, NAMED = 30_000, 400
+"""Bytes of all models that are listed, and of the values that an error names."""
+
 
 def config_options(
     values: Mapping[str, str | bool], models: Sequence[ModelInfo], *, booleans: bool
 ) -> list[ConfigOption]:
     """The complete list, most important first (V1-CFG-01, -05)."""
+    model = str(values[MODEL])
     found = [
         _select(MODE, "Mode", "mode", str(values[MODE]), mode_values()),
-        _select(MODEL, "Model", "model", str(values[MODEL]), model_groups(models)),
+        _select(MODEL, "Model", "model", model, model_groups(models, model)),
         _select(EFFORT, "Thinking", "thought_level", str(values[EFFORT]), _efforts()),
     ]
     if booleans:
@@ -72,16 +77,20 @@ def _efforts() -> list[dict[str, Any]]:
     return [{"value": effort, "name": effort.capitalize()} for effort in EFFORTS]
 
 
-def model_groups(models: Sequence[ModelInfo]) -> list[dict[str, Any]]:
-    """The models as values, grouped by provider."""
+def model_groups(models: Sequence[ModelInfo], current: str) -> list[dict[str, Any]]:
+    """The models as values, grouped by provider: as many as there is room for, and ``current``."""
+    room = Budget(MODELS)
+    first = sorted(models, key=lambda model: model.id != current)
+    listed = {model.id for model in first if room.take(_model(model))}
+    shown = [model for model in models if model.id in listed]
     return [
-        {
-            "group": provider,
-            "name": provider,
-            "options": [{"value": m.id, "name": m.name} for m in group],
-        }
-        for provider, group in groupby(models, key=lambda m: m.provider)
+        {"group": provider, "name": provider, "options": list(map(_model, group))}
+        for provider, group in groupby(shown, key=lambda model: model.provider)
     ]
+
+
+def _model(model: ModelInfo) -> dict[str, Any]:
+    return {"value": model.id, "name": model.name}
 
 
 def session_modes(values: Mapping[str, str | bool]) -> dict[str, Any]:
@@ -99,14 +108,15 @@ def checked(listed: Sequence[ConfigOption], id: str, value: object) -> str | boo
     option = next((o for o in listed if o["id"] == id), None)
     if option is None:
         known = ", ".join(o["id"] for o in listed)
-        raise RpcError(INVALID_PARAMS, f"there is no option {id!r}; there are {known}")
+        raise RpcError(INVALID_PARAMS, f"there is no option {id[:128]!r}; there are {known}")
     if option["type"] == "boolean":
         if not isinstance(value, bool):
             raise RpcError(INVALID_PARAMS, f"option {id} is boolean: send type and a boolean")
         return value
     valid = list(_values(option["options"]))
     if not isinstance(value, str) or value not in valid:
-        raise RpcError(INVALID_PARAMS, f"option {id} takes one of {', '.join(valid)}")
+        some = cut(", ".join(valid), NAMED)
+        raise RpcError(INVALID_PARAMS, f"option {id} takes one of {some}")
     return value
 
 

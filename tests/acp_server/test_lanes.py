@@ -52,7 +52,7 @@ async def test_each_key_is_served_one_at_a_time_in_the_order_of_arrival(
     for key in "ab":
         mine = [number for number, (other, _) in enumerate(visits) if other == key]
         assert [number for number in served if number in mine] == mine
-    assert lanes._lanes == {}
+    assert len(lanes) == 0
 
 
 async def test_keys_do_not_wait_for_each_other() -> None:
