@@ -21,13 +21,14 @@ from acp_server.rpc import Inbound, Peer, RpcError
 from acp_server.sessions import AcpSession
 from harness_core.bus import Next
 from harness_core.content import Text, ToolCall
-from harness_core.facts import Fact, FactRefused, TurnEnd, TurnStart
+from harness_core.facts import Fact, FactRefused, SessionOption, TurnEnd, TurnStart
 from harness_core.harness import Harness
 from harness_core.journal.memory import MemoryJournal
 from harness_core.loop import PRE_STEP, Block, PreStep
 from harness_core.model.scripted import ScriptedModel, asked, said
 from harness_core.session import SESSION_EVENT, Session, SessionEvent
-from tests.acp_server.presenting import Presenting
+from harness_core.tools.tool import Card, ToolContext, ToolOutput
+from tests.acp_server.presenting import Anything, Presenting
 from tests.acp_server.screen import Screen
 from tests.acp_server.sink import MemorySink
 
@@ -150,6 +151,21 @@ async def test_a_card_that_cannot_be_drawn_keeps_no_prompt_waiting(tmp_path: Pat
     async with desk(tmp_path, asked(call), tools=(tool,)) as it:
         assert await it.prompt() == "end_turn"
         assert await it.prompt() == "end_turn"
+
+
+async def test_a_tool_that_crashes_gives_no_secret_away(tmp_path: Path) -> None:
+    class Leaky(Presenting):
+        async def execute(self, arguments: Anything, context: ToolContext) -> ToolOutput:
+            raise RuntimeError("sk-very-secret")
+
+    tool = Leaky(Card(title="Leak"))
+    async with desk(tmp_path, asked(ToolCall("c1", tool.name, "{}")), tools=(tool,)) as it:
+        it.agent.session.append(SessionOption("mode", "auto"))
+        assert await it.prompt() == "end_turn"
+        assert it.screen.calls["c1"]["status"] == "failed"
+        sent = str(it.screen.items)
+        assert "sk-very-secret" not in sent
+        assert "Traceback" not in sent
 
 
 async def test_an_observer_that_fails_is_nobody_elses_problem(tmp_path: Path) -> None:
