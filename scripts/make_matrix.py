@@ -96,7 +96,7 @@ def reduce(name: str, report: Path) -> None:
 
 
 def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    if set(CHECKS) <= set(new):
+    if not old or set(CHECKS) <= set(new):
         return new
     checks = {id: result for id, result in new.items() if not id.startswith(LINT)}
     seen = {
