@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness_core.bus import Next
-from harness_core.facts import ApprovalAsked, ApprovalDecided, ApprovalRule, Decision, ToolArguments
+from harness_core.facts import (
+    ApprovalAsked,
+    ApprovalDecided,
+    ApprovalRule,
+    Decision,
+    SessionOption,
+    ToolArguments,
+)
 from harness_core.model.scripted import asked, said
+from harness_core.plugins.rule_store import RuleStore
 from harness_core.tools.pipeline import APPROVE, PRE_EXECUTE, Approval, ApprovalRequest, Verdict
 from harness_core.tools.pipeline import Call as ToolRun
-from tests.harness_core.kit import VIRTUAL, Doing, World, call, echo, refuse, world
+from tests.harness_core.kit import VIRTUAL, Doing, World, adopt, call, echo, refuse, world
 
 pytestmark = pytest.mark.anyio
 
@@ -161,3 +171,93 @@ async def test_a_remembered_yes_does_not_outvote_another_check(verdict: Verdict)
         await w.turn()
         assert w.result("c1").error == "denied"
         assert len(person.asked) == (2 if verdict.kind == "ask" else 1)
+
+
+# --- modes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "tool", "asked_for", "error"),
+    [
+        ("ask", "write", True, None),
+        ("accept-edits", "write", False, None),
+        ("accept-edits", "run", True, None),
+        ("plan", "write", False, "denied"),
+        ("plan", "run", False, "denied"),
+        ("plan", "look", False, None),
+        ("auto", "run", False, None),
+        ("no such mode", "write", True, None),
+    ],
+)
+async def test_the_mode_of_a_session_decides_what_is_asked_for(
+    mode: str, tool: str, asked_for: bool, error: str | None
+) -> None:
+    write = Doing("write", echo, "changes")
+    write.kind = "edit"
+    async with world(*script(tool), tools=[*tools(), write], settings=ASK) as w:
+        person = Person(w, "allow-once")
+        w.agent.session.append(SessionOption("mode", mode))
+        await w.turn()
+        assert bool(person.asked) == asked_for
+        assert w.result("c0").error == error
+
+
+async def test_a_plan_tells_the_model_why_nothing_is_run() -> None:
+    async with world(*script("run"), tools=tools(), settings={"mode": "plan"}) as w:
+        await w.turn()
+        assert "plan mode" in w.result_text("c0")
+
+
+# --- rules that outlive a session --------------------------------------------------------------
+
+
+async def test_with_a_store_an_answer_lasts_for_the_project_until_it_is_revoked(
+    tmp_path: Path,
+) -> None:
+    store = RuleStore(tmp_path / "rules.json")
+    replies = script("change", "change", "change", "change")
+    async with world(*replies, tools=tools(), settings=ASK) as w:
+        w.harness.memory.store = store
+        person = Person(w, "allow-always")
+        await w.turn()
+        adopt(w, await w.harness.create("/nowhere"))
+        await w.turn()
+        assert w.result("c1").error is None
+        assert len(person.asked) == 1
+        adopt(w, await w.harness.create("/elsewhere"))
+        elsewhere = Person(w, "reject-once")
+        await w.turn()
+        assert len(elsewhere.asked) == 1
+        adopt(w, await w.harness.create("/nowhere"))
+        again = Person(w, "reject-once")
+        (rule,) = store.rules(os.path.realpath("/nowhere"))
+        assert w.harness.memory.revoke(w.agent, rule.scope)
+        assert not w.harness.memory.revoke(w.agent, rule.scope)
+        await w.turn()
+        assert len(again.asked) == 1
+
+
+async def test_a_rule_of_the_session_alone_is_revoked_there() -> None:
+    async with world(*script("change", "change"), tools=tools(), settings=ASK) as w:
+        person = Person(w, "reject-always", "allow-once")
+        await w.turn()
+        assert w.harness.memory.revoke(w.agent, w.last(ApprovalRule).scope)
+        await w.turn()
+        assert len(person.asked) == 2
+        assert w.result("c1").error is None
+
+
+async def test_a_store_that_cannot_be_used_means_that_it_is_asked_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = tmp_path / "rules.json"
+    broken.write_text("not JSON")
+    async with world(*script("change", "change"), tools=tools(), settings=ASK) as w:
+        w.harness.memory.store = RuleStore(broken)
+        person = Person(w, "allow-always", "reject-once")
+        await w.turn()
+        await w.turn()
+        assert len(person.asked) == 2
+        assert (w.result("c0").error, w.result("c1").error) == (None, "denied")
+    assert str(broken) in caplog.text
+    assert broken.read_text() == "not JSON"
