@@ -174,12 +174,7 @@ class Server:
 
     def _lazily(self, name: str) -> Handler:
         async def handler(inbound: Inbound, params: Params) -> Params:
-            if not self._host.done():
-                try:
-                    await asyncio.shield(self._host)
-                except RpcError as failure:
-                    raise RpcError(INTERNAL_ERROR, failure.message, failure.data) from None
-            method: Handler = getattr(self._host.result(), name)
+            method: Handler = getattr(await asyncio.shield(self._host), name)
             return await method(inbound, params)
 
         return handler

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 Flags = Mapping[str, Any]
 
-FORM = {"elicitation": {"form": {}}}
+FORM: dict[str, Any] = {"elicitation": {"form": {}}}
 ASK = '!call ask {"question": "Tea or coffee?", "choices": ["tea", "coffee"]}\n!result'
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conformance.client import RpcError
+from conformance.client import RpcError, encode_line, envelope
 from tests.acp_server.editor import Editor, local
 
 pytestmark = pytest.mark.anyio
@@ -112,6 +113,25 @@ async def test_wrong_settings_are_said_when_a_session_is_wanted(
             assert caught.value.data == {"reason": "settings"}
 
 
+async def test_wrong_settings_are_said_to_a_client_in_a_hurry_too(
+    tmp_path: Path, flags: Flags
+) -> None:
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("initialize", {"protocolVersion": 1}),
+        ("session/new", {"cwd": str(tmp_path)}),
+        ("session/list", {}),
+    ]
+    async with local({**flags, "max_steps": "many"}) as editor:
+        sent = [editor.expect(method, editor.fresh_id()) for method, _ in asked]
+        lines = [
+            encode_line({**envelope(method, params), "id": request.id})
+            for request, (method, params) in zip(sent, asked, strict=True)
+        ]
+        await editor.send_raw(b"".join(lines))
+        errors = [await request.error() for request in sent]
+        assert [error and error.data for error in errors] == [None, *[{"reason": "settings"}] * 2]
+
+
 async def test_a_wrong_file_is_named(
     tmp_path: Path, flags: Flags, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +159,11 @@ async def test_a_wrong_file_of_a_project_is_that_projects_problem(
         assert "max_steps" in caught.value.message
         session = await editor.new(right)
         assert await editor.turn(session, "!loop list {}") == "max_turn_requests"
+        await editor.close(session)
+        (right / ".acp-harness" / "settings.toml").write_text("max_steps = -1\n")
+        with pytest.raises(RpcError) as caught:
+            await (await editor.load(session, right)).result()
+        assert "max_steps" in caught.value.message
 
 
 async def test_what_nobody_has_foreseen_is_told_to_the_log_alone(
@@ -196,6 +221,29 @@ async def test_a_broken_log_is_named_and_only_that_session_is_lost(
         assert broken in caught.value.message
         await (await editor.load(whole, tmp_path)).result()
         assert editor.screen(whole).text() == "hello"
+
+
+async def test_what_a_plugin_wrote_that_is_not_here_is_named(tmp_path: Path, flags: Flags) -> None:
+    async with local(flags) as editor:
+        session = await editor.open(tmp_path)
+        await editor.turn(session, "!say hello")
+    (log,) = Path(flags["data_dir"]).rglob("log.jsonl")
+    foreign = {"type": "weather/seen", "data": {"sky": "blue"}, "writer": "weather"}
+    append(log, foreign)
+    async with local(flags) as editor:
+        await editor.initialize()
+        with pytest.raises(RpcError) as caught:
+            await (await editor.load(session, tmp_path)).result()
+        assert caught.value.code == -32603
+        assert "weather/seen" in caught.value.message
+
+
+def append(log: Path, fact: Mapping[str, Any]) -> None:
+    """Add a line to a log as it would be written."""
+    lines = log.read_bytes().splitlines(keepends=True)
+    last = json.loads(lines[-1])
+    line = {"seq": last["seq"] + 1, "time": last["time"], **fact}
+    log.write_bytes(b"".join(lines) + json.dumps(line).encode() + b"\n")
 
 
 def garble(data: Path, session: str) -> None:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.anyio
 
 Flags = Mapping[str, Any]
 
-BOOLEANS = {"session": {"configOptions": {"boolean": {}}}}
+BOOLEANS: dict[str, Any] = {"session": {"configOptions": {"boolean": {}}}}
 SHELL = '!call shell {"command": "echo ran > ran.txt"}'
 WRITE = '!call write {"path": "new.txt", "content": "x"}'
 
