@@ -48,12 +48,17 @@ class Rule:
 def scope_of(tool: str, kind: str, arguments: Mapping[str, Json]) -> Scope:
     """The scope to offer for a call: as wide as is safe, and no wider."""
     if kind == "execute":
-        return _command_scope(tool, str(arguments.get("command", "")).strip())
+        return _command_scope(tool, _command(arguments))
     if tool.startswith("mcp__"):
         return Scope(tool, f"`{tool.removeprefix('mcp__').replace('__', ': ')}`")
     if kind == "edit":
         return Scope(tool, f"{tool} of files in this project")
     return Scope(tool, f"`{tool}`")
+
+
+def _command(arguments: Mapping[str, Json]) -> str:
+    """The command without the spaces around it: only those mean nothing to every shell."""
+    return str(arguments.get("command", "")).strip(" ")
 
 
 def _command_scope(tool: str, command: str) -> Scope:
@@ -90,7 +95,7 @@ def covers(scope: str, tool: str, kind: str, arguments: Mapping[str, Json]) -> b
         return tool.startswith(f"{scope}__")
     if kind != "execute":
         return False
-    command = str(arguments.get("command", "")).strip()
+    command = _command(arguments)
     if scope == f"{tool}={command}":
         return True
     head, colon, prefix = scope.partition(":")

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness_core.plugins.rule_store import RuleStore, RuleStoreError
@@ -38,6 +38,9 @@ def shell(command: str) -> tuple[str, str, dict[str, str]]:
         ("ls $(rm x)", None),
         ("ls `rm x`", None),
         ("ls\nrm x", None),
+        ("git status\n", None),
+        ("git status\r", None),
+        ("git status\u00a0", None),
         ("", None),
     ],
 )
@@ -56,6 +59,7 @@ def test_an_answer_always_covers_the_call_it_was_given_for(command: str) -> None
     st.sampled_from([";", "&", "|", ">", "<", "`", "$", "(", ")", "\n", "\\", "#", "{", "!"]),
     st.text(),
 )
+@example("git status", "", "\n", "")
 def test_a_rule_for_a_prefix_never_covers_what_chains_or_expands(
     prefix: str, before: str, special: str, after: str
 ) -> None:
