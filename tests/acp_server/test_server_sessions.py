@@ -438,12 +438,15 @@ async def test_a_cancel_right_behind_a_load_and_a_prompt_cancels_the_prompt(
 
 
 async def test_a_closed_session_leaves_nothing_behind(tmp_path: Path, flags: Flags) -> None:
+    def alive() -> dict[int, object]:
+        gc.collect()
+        return {id(x): x for x in gc.get_objects() if isinstance(x, AcpSession | Agent)}
+
+    before = alive()
     async with local(flags) as editor:
         await editor.initialize()
         for _ in range(20):
             session = await editor.new(tmp_path)
             await editor.turn(session, '!say ok\n!call list {"path": "."}')
             await editor.close(session)
-        gc.collect()
-        alive = [thing for thing in gc.get_objects() if isinstance(thing, AcpSession | Agent)]
-        assert alive == []
+        assert alive().keys() <= before.keys()
