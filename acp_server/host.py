@@ -278,8 +278,7 @@ class Host:
         session = self.sessions.get(id)
         if session is None:
             try:
-                stored = await self.harness.read(id)
-                _same_directory(stored.header.cwd, cwd)
+                _same_directory((await self.harness.header(id)).cwd, cwd)
                 session = self._adopt(await self.harness.resume(id, roots))
             except JournalError as failure:
                 raise _journal_error(failure) from None

@@ -24,7 +24,9 @@ class Fold(ABC):
     @classmethod
     def of(cls, agent: Agent) -> Self:
         """The agent's fold of this class, up to date."""
-        fold: Self = agent.live.setdefault(cls.__qualname__, cls(agent.session))
+        fold: Self | None = agent.live.get(cls.__qualname__)
+        if fold is None:
+            fold = agent.live[cls.__qualname__] = cls(agent.session)
         fold.catch_up()
         return fold
 

@@ -261,8 +261,9 @@ class Harness:
         if kind == "fork":
             for event in session.events:
                 session.log.write(event, encode(event))
-        for fact in repair(session.events):
-            session.append(fact)
+        if session.structure.turn_open:
+            for fact in repair(session.events):
+                session.append(fact)
         session.append(SeedEnd(kind))
 
     async def _drive(self, agent: Agent) -> None:
@@ -291,6 +292,13 @@ class Harness:
         if agent is not None:
             return Stored(agent.session.header, tuple(agent.session.events))
         return await anyio.to_thread.run_sync(self.journal.read, id)
+
+    async def header(self, id: str) -> SessionHeader:
+        """What is fixed of a session, live or stored. Raises ``JournalError``."""
+        agent = self.agents.get(id)
+        if agent is not None:
+            return agent.session.header
+        return await anyio.to_thread.run_sync(self.journal.header, id)
 
     async def list(self, cwd: str | None = None, cursor: str | None = None) -> Page:
         """Stored sessions, last updated first. Raises ``ValueError`` for a bad cursor."""

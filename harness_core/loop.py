@@ -42,8 +42,10 @@ from harness_core.facts import (
     ToolCalled,
     UserSaid,
 )
+from harness_core.fold import Fold
 from harness_core.history import Assembly, History
 from harness_core.model.protocol import Model, ModelConfig, ModelRequest, ModelSetupError
+from harness_core.session import Session, SessionEvent
 
 if TYPE_CHECKING:
     from harness_core.agent import Agent, Turn
@@ -310,34 +312,22 @@ class Attempt:
             step.session.append(fact)
 
 
-class RequestState:
+class RequestState(Fold):
     """What a session's log says about requests: its history and the last header and context."""
 
-    def __init__(self, agent: Agent) -> None:
-        self.session = agent.session
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
         self.history = History()
         self.header: RequestHeader | None = None
         self.context: RequestContext | None = None
-        self._seen = 0
 
-    @classmethod
-    def of(cls, agent: Agent) -> RequestState:
-        """The agent's, brought up to date."""
-        state: RequestState = agent.live.setdefault("request-state", cls(agent))
-        state.catch_up()
-        return state
-
-    def catch_up(self) -> None:
-        """Fold the events since the last time."""
-        events = self.session.events
-        for index in range(self._seen, len(events)):
-            event = events[index]
-            self.history.feed(event)
-            if isinstance(event.fact, RequestHeader):
-                self.header = event.fact
-            elif isinstance(event.fact, RequestContext):
-                self.context = event.fact
-        self._seen = len(events)
+    def feed(self, event: SessionEvent) -> None:
+        """Take one event."""
+        self.history.feed(event)
+        if isinstance(event.fact, RequestHeader):
+            self.header = event.fact
+        elif isinstance(event.fact, RequestContext):
+            self.context = event.fact
 
 
 def _error(failure: Failure) -> Reason:

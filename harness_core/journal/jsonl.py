@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from harness_core.journal.disk import append_to_file, remove_tree, sync_directory
 from harness_core.journal.entry import Entry, Stamp
@@ -29,7 +29,7 @@ from harness_core.journal.protocol import (
     SessionNotFound,
     Stored,
 )
-from harness_core.journal.recovery import Recovered, encode_header, recover
+from harness_core.journal.recovery import Recovered, encode_header, recover, recover_header
 from harness_core.journal.writer import Files, JsonlLog, Synced
 from harness_core.session import SessionHeader
 
@@ -85,6 +85,12 @@ class JsonlJournal:
     def read(self, session: str) -> Stored:
         """Read a session without lock or change; see ``Journal.read``."""
         return _read(session, self._layout.place(session)).stored
+
+    def header(self, session: str) -> SessionHeader:
+        """Read a session's header alone; see ``Journal.header``."""
+        place = self._layout.place(session)
+        with _lines(session, place) as lines:
+            return recover_header(session, place.log, lines.readline())
 
     def list(
         self,
@@ -184,9 +190,14 @@ def _lock(session: str, place: Place) -> Lock:
 
 
 def _read(session: str, place: Place) -> Recovered:
+    with _no_collection(), _lines(session, place) as lines:
+        return recover(session, place.log, lines)
+
+
+def _lines(session: str, place: Place) -> BinaryIO:
+    """The log's bytes, line by line. Raises ``SessionNotFound``."""
     try:
-        with _no_collection(), open(place.log, "rb", buffering=_READ_AHEAD) as lines:
-            return recover(session, place.log, lines)
+        return open(place.log, "rb", buffering=_READ_AHEAD)
     except (FileNotFoundError, NotADirectoryError):
         raise SessionNotFound.of(session) from None
 

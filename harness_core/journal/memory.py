@@ -22,7 +22,7 @@ from harness_core.journal.protocol import (
     SessionNotFound,
     Stored,
 )
-from harness_core.journal.recovery import encode_header, recover
+from harness_core.journal.recovery import encode_header, recover, recover_header
 from harness_core.session import SessionEvent, SessionHeader
 
 
@@ -93,10 +93,18 @@ class MemoryJournal:
 
     def read(self, session: str) -> Stored:
         """Read a session; see ``Journal.read``."""
+        kept = self._stored(session)
+        return recover(session, "memory", (kept.header, *kept.lines)).stored
+
+    def header(self, session: str) -> SessionHeader:
+        """Read a session's header alone; see ``Journal.header``."""
+        return recover_header(session, "memory", self._stored(session).header)
+
+    def _stored(self, session: str) -> _Kept:
         kept = self._kept.get(session)
         if kept is None or not kept.lines:
             raise SessionNotFound.of(session)
-        return recover(session, "memory", (kept.header, *kept.lines)).stored
+        return kept
 
     def list(
         self,

@@ -134,6 +134,13 @@ class Journal(Protocol):
         """
         ...
 
+    def header(self, session: str) -> SessionHeader:
+        """Read a session's header alone, without lock or change.
+
+        Raises ``SessionNotFound``, ``FormatTooNew``, or ``CorruptLog`` if the header is bad.
+        """
+        ...
+
     def list(
         self,
         cwd: str | None = None,

@@ -99,6 +99,13 @@ def recover(session: str, path: str, lines: Iterable[bytes]) -> Recovered:
     return Recovered(Stored(header, tuple(reader.events), torn, reader.damage), reader.size)
 
 
+def recover_header(session: str, path: str, line: bytes) -> SessionHeader:
+    """The header in the first line of the log at ``path``; raises as ``recover`` does for it."""
+    if not line.endswith(b"\n"):
+        raise SessionNotFound.of(session)
+    return _Reader(session, path).header(line)
+
+
 class _Reader:
     """The lines of one log, judged one by one."""
 

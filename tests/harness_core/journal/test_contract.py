@@ -50,6 +50,7 @@ def test_what_was_written_is_read_back(journal: Journal, put: Put) -> None:
     assert stored.header == SessionHeader("s", "/proj", 1_730_000_000_000, "p", 1)
     assert list(stored.events) == events
     assert (stored.torn, stored.damage) == (0, None)
+    assert journal.header("s") == stored.header
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
@@ -76,7 +77,7 @@ def test_a_session_without_events_was_never_there(journal: Journal) -> None:
     log = journal.create(HEADER)
     log.drain()
     log.close()
-    for attempt in (journal.read, journal.open):
+    for attempt in (journal.read, journal.open, journal.header):
         with pytest.raises(SessionNotFound, match="no session 's'"):
             attempt("s")
     assert journal.list().sessions == ()
@@ -95,7 +96,7 @@ def test_an_id_is_taken_once(journal: Journal, put: Put) -> None:
 
 
 def test_an_unknown_session_is_not_found(journal: Journal) -> None:
-    for attempt in (journal.read, journal.open):
+    for attempt in (journal.read, journal.open, journal.header):
         with pytest.raises(SessionNotFound) as caught:
             attempt("nobody")
         assert caught.value.session == "nobody"
