@@ -292,13 +292,11 @@ class Attempt:
     def _unique(self, chunk: ToolCallDelta) -> ToolCallDelta:
         """Give the call an id new in this session: providers reuse theirs (V1-TOOL-02)."""
         if chunk.id not in self._ids:
-            seen: set[str] = self.step.agent.live.setdefault("call-ids", set())
-            logged = self.step.session.structure.call_ids
+            seen = self.step.session.structure.seen_ids
             id, count = chunk.id, 1
-            while id in seen or id in logged:
+            while id in seen:
                 count += 1
                 id = f"{chunk.id}_{count}"
-            seen.add(id)
             self._ids[chunk.id] = id
         id = self._ids[chunk.id]
         return chunk if id == chunk.id else replace(chunk, id=id)

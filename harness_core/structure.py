@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from harness_core.content import ToolCall
+from harness_core.content import ToolCall, ToolCallDelta
 from harness_core.facts import (
     AssistantChunk,
     AssistantSaid,
@@ -45,6 +45,9 @@ class Structure:
         self.started: set[str] = set()
         """Open calls whose body began to run."""
         self.call_ids: set[str] = set()
+        """Of calls that were logged."""
+        self.seen_ids: set[str] = set()
+        """Of calls that a user interface may have seen, those of discarded attempts included."""
         self.message_ids: set[str] = set()
 
     def accept(self, fact: Fact) -> None:
@@ -83,6 +86,11 @@ class Structure:
         _require(fact.message.id not in self.message_ids, f"message {fact.message.id} is there")
         self.message_ids.add(fact.message.id)
 
+    def _assistant_chunk(self, fact: AssistantChunk) -> None:
+        self._in_step(fact)
+        if isinstance(fact.chunk, ToolCallDelta):
+            self.seen_ids.add(fact.chunk.id)
+
     def _assistant_said(self, fact: AssistantSaid) -> None:
         self._in_step(fact)
         _require(not self.answered, f"step {fact.turn}.{fact.step} has its answer")
@@ -93,6 +101,7 @@ class Structure:
         self._in_step(fact)
         _require(fact.call_id not in self.call_ids, f"call {fact.call_id} is there")
         self.call_ids.add(fact.call_id)
+        self.seen_ids.add(fact.call_id)
         self.open_calls[fact.call_id] = fact
         self.asked.pop(fact.call_id, None)
 
@@ -112,7 +121,7 @@ def _require(condition: bool, otherwise: str) -> None:
 
 
 _RULES: dict[type[Fact], Callable[[Structure, Any], None]] = {
-    AssistantChunk: Structure._in_step,
+    AssistantChunk: Structure._assistant_chunk,
     AssistantSaid: Structure._assistant_said,
     StepEnd: Structure._step_end,
     StepStart: Structure._step_start,

@@ -13,13 +13,14 @@ import pytest
 
 from harness_core.agent import AGENT_CREATED, AGENT_DISPOSED, Agent, AgentDisposed
 from harness_core.config import PROJECT_FILE, Config, ConfigError
-from harness_core.content import Text, TextDelta, UserMessage
+from harness_core.content import Text, TextDelta, ToolCallDelta, UserMessage
 from harness_core.facts import (
     ApprovalRule,
     AssistantChunk,
     AssistantSaid,
     SeedEnd,
     SessionTitle,
+    ToolCalled,
     ToolStarted,
     TurnEnd,
     TurnStart,
@@ -303,6 +304,19 @@ async def test_message_ids_stay_taken_across_a_resume() -> None:
         with pytest.raises(DuplicateMessage):
             w.agent.send(UserMessage(id, (Text("again"),)))
         assert (await w.turn()).kind == "completed"
+
+
+async def test_ids_of_calls_stay_taken_across_a_resume_also_of_discarded_attempts() -> None:
+    """Requirement V1-TOOL-02: an editor may have shown them all."""
+    cut = (ToolCallDelta("c", "echo", "{}"),)
+    async with world(cut, asked(call("c")), asked(call("c")), said("done"), plugins=[]) as w:
+        await w.turn()
+        await w.harness.dispose(w.agent)
+        await resumed(w, w.agent.session.id)
+        await w.turn()
+        shown = [f.chunk.id for f in w.all(AssistantChunk) if isinstance(f.chunk, ToolCallDelta)]
+        assert len(shown) == len(set(shown)) == 3
+        assert [fact.call_id for fact in w.all(ToolCalled)] == shown[1:]
 
 
 async def test_what_is_not_there_cannot_be_resumed() -> None:
