@@ -90,6 +90,8 @@ class Turn:
         self.agent = agent
         self.number = number
         self.messages = messages
+        self.unsaid = messages
+        """What was claimed and no step has logged yet."""
         self.cause: Cause | None = None
         """Set as soon as somebody wants it to end."""
         self.why: str | None = None
@@ -108,7 +110,8 @@ class Turn:
 
     def take_steering(self) -> tuple[UserMessage, ...]:
         """Claim what was steered since the last step."""
-        return self.agent.claim_steering()
+        self.unsaid = self.agent.claim_steering()
+        return self.unsaid
 
 
 class Agent:
@@ -306,6 +309,10 @@ class Agent:
         if reason.kind == "error":
             self.error(reason.message or "", reason.code or "", turn.number)
         structure = self.session.structure
+        if reason.kind in ("aborted", "error"):
+            for message in turn.unsaid:
+                if message.id not in structure.message_ids:
+                    self._owe(UserSaid(turn.number, message))
         if structure.step_open:
             for result in close_calls(structure, ABORTED, NEVER_STARTED):
                 self._owe(result)

@@ -170,6 +170,7 @@ class Step:
         self.session.append(StepStart(self.turn.number, self.number))
         for message in draft.messages:
             self.session.append(UserSaid(self.turn.number, message))
+        self.turn.unsaid = ()
         reason = await self._work()
         self.session.append(StepEnd(self.turn.number, self.number))
         return reason

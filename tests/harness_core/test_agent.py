@@ -22,6 +22,7 @@ from harness_core.agent import (
     InboxChange,
     StatusChange,
 )
+from harness_core.bus import Next
 from harness_core.content import AssistantMessage, Failure, Finish, Text, TextDelta, UserMessage
 from harness_core.facts import (
     ApprovalDecided,
@@ -40,7 +41,7 @@ from harness_core.facts import (
 from harness_core.harness import Harness
 from harness_core.history import NEVER_STARTED, derive_messages, repair
 from harness_core.inbox import DuplicateMessage
-from harness_core.loop import PRE_STEP, REQUEST, TURN_STOPPING
+from harness_core.loop import PRE_STEP, REQUEST, TURN_STOPPING, PreStep
 from harness_core.model.scripted import asked, failed, said
 from harness_core.session import SESSION_EVENT, SessionEvent
 from harness_core.tools.pipeline import APPROVE, EXECUTE, POST_EXECUTE, PRE_EXECUTE, Approval
@@ -126,6 +127,32 @@ async def test_steering_joins_the_running_turn_at_its_next_step() -> None:
             "ToolMessage",
             "UserMessage",
         ]
+
+
+@pytest.mark.parametrize("step", [1, 2])
+async def test_what_was_claimed_is_kept_when_a_cancel_comes_before_its_step(step: int) -> None:
+    """Whatever was said is in the log, and the model sees it with the next prompt."""
+    async with world(*[asked(call("c"))][: step - 1], said("done")) as w:
+
+        def steer(event: SessionEvent) -> None:
+            if isinstance(event.fact, ToolStarted):
+                w.agent.steer(w.message("faster", "steering"))
+
+        async def cancel(draft: PreStep, then: Next[PreStep, PreStep]) -> PreStep:
+            if draft.step == step:
+                w.agent.cancel()
+                await anyio.sleep(1)
+            return await then(draft)
+
+        w.agent.bus.on(SESSION_EVENT, steer)
+        remove = w.agent.bus.on(PRE_STEP, cancel)
+        assert (await w.turn()).kind == "aborted"
+        assert [said.message.id for said in w.all(UserSaid)] == ["m1", "m2"][:step]
+        assert w.last(StepStart).step == 1 if step == 2 else w.all(StepStart) == []
+        remove()
+        assert (await w.turn()).kind == "completed"
+        seen = [m.id for m in w.script.requests[-1].messages if isinstance(m, UserMessage)]
+        assert seen == ["m1", "m2", "m3"][: step + 1]
 
 
 async def test_steering_after_the_last_step_gets_a_turn_of_its_own() -> None:

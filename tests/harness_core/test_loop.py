@@ -102,7 +102,7 @@ async def test_a_failing_pre_step_listener_ends_the_turn_without_a_step() -> Non
         reason = await w.turn()
         assert (reason.kind, reason.code) == ("error", "internal")
         assert "secret detail" not in (reason.message or "")
-        assert w.types == ["turn/start", "turn/end"]
+        assert w.types == ["turn/start", "user/message", "session/title", "turn/end"]
         assert [failure.turn for failure in w.errors] == [1]
         remove()
         await ends_well(w)
@@ -126,7 +126,7 @@ async def test_a_refused_step_start_owes_no_step_end() -> None:
     async with world(said("next")) as w:
         w.agent.session.validators.append(refuse(StepStart, times=1))
         assert (await w.turn()).kind == "error"
-        assert w.types == ["turn/start", "turn/end"]
+        assert w.types == ["turn/start", "user/message", "session/title", "turn/end"]
         await ends_well(w)
 
 
