@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass
 from typing import Any, Protocol
 
+import anyio
 import orjson
 
 from harness_core.bus import Bus, Emit, Parallel
@@ -23,6 +24,9 @@ from harness_core.plain import plain
 from harness_core.structure import Structure
 
 log = logging.getLogger(__name__)
+
+FLUSH_GRACE = 30.0
+"""Seconds that listeners of the durability barrier may take."""
 
 FORMAT = 1
 """Version of the log format. A reader refuses a newer one."""
@@ -57,7 +61,7 @@ SESSION_CREATED = Emit[SessionHeader]("session/created", "A session became live.
 SESSION_EVENT = Emit[SessionEvent]("session/event", "A fact was committed; one per append.")
 SESSION_DISPOSED = Emit[SessionHeader]("session/disposed", "A session is no longer live.")
 SESSION_FLUSH = Parallel[SessionHeader](
-    "session/flush", "The durability barrier: returns when all that was appended is safe."
+    "session/flush", "The durability barrier: the log is synced; save what else you keep of it."
 )
 
 
@@ -121,7 +125,6 @@ class Session:
         self._appending = False
         self._deferring = False
         self._deferred: deque[Callable[[], object]] = deque()
-        self.bus.on(SESSION_FLUSH, lambda _: self.log.flush())
 
     @property
     def id(self) -> str:
@@ -199,8 +202,18 @@ class Session:
             log.exception("a deferred function of session %s failed", self.id)
 
     async def flush(self) -> None:
-        """The durability barrier. Raises the first failure, when all have settled."""
-        await self.bus.parallel(SESSION_FLUSH, self.header)
+        """The durability barrier: the log is safe, and listeners have saved what is theirs.
+
+        When all have settled, raises a listener's failure, or else the log's ``OSError``; and
+        ``TimeoutError`` for listeners that take longer than ``FLUSH_GRACE``.
+        """
+        try:
+            await self.log.flush()
+        finally:
+            with anyio.move_on_after(FLUSH_GRACE) as grace:
+                await self.bus.parallel(SESSION_FLUSH, self.header)
+            if grace.cancelled_caught:
+                raise TimeoutError(f"a plugin did not save its part within {FLUSH_GRACE:.0f} s")
 
     def close(self) -> None:
         """Refuse further appends, drop the session's listeners, release the log."""

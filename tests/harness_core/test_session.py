@@ -42,6 +42,7 @@ from harness_core.session import (
     decode_line,
     encode,
 )
+from tests.harness_core.kit import LONG, VIRTUAL
 
 HEADER = SessionHeader("s", "/proj", 1)
 
@@ -402,6 +403,17 @@ async def test_flush_raises_what_failed_when_all_have_settled() -> None:
 
     session.bus.on(SESSION_FLUSH, broken)
     with anyio.fail_after(10), pytest.raises(OSError, match="full"):
+        await session.flush()
+    assert lines.flushed == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", [VIRTUAL], ids=["virtual"])
+async def test_a_flush_does_not_wait_for_good() -> None:
+    lines = Lines()
+    session = Session(HEADER, lines, Bus())
+    session.bus.on(SESSION_FLUSH, lambda _: anyio.sleep_forever())
+    with anyio.fail_after(LONG / 2), pytest.raises(TimeoutError, match="within 30 s"):
         await session.flush()
     assert lines.flushed == 1
 
