@@ -17,6 +17,7 @@ from acp_server.cards import TITLE, Card, card_of_call, card_of_result, content_
 from acp_server.content import LONGEST_DATA, LONGEST_RESOURCE, shown
 from acp_server.limits import Budget, cut
 from acp_server.outbox import LONGEST_TEXT, mergeable
+from acp_server.settlement import error_of
 from acp_server.terminal import Terminal
 from harness_core.content import (
     Chunk,
@@ -30,6 +31,7 @@ from harness_core.content import (
 from harness_core.facts import (
     AssistantChunk,
     AssistantSaid,
+    Fact,
     LlmRetry,
     Noticed,
     PlanEntry,
@@ -367,13 +369,14 @@ def _info(title: str | None, time: int) -> Update:
 def replay(events: Iterable[SessionEvent], state: State) -> list[Update]:
     """A whole conversation: every call in its final state, adjacent chunks merged.
 
-    A call becomes one ``tool_call`` where it began (V1-LOAD-07); the last usage comes last.
+    A call becomes one ``tool_call`` where it began (V1-LOAD-07); the last usage comes last. What
+    the answer to a prompt told live, that its turn failed, is text here.
     """
     updates: list[Update] = []
     calls: dict[str, Update] = {}
     usage: list[Update] = []
     for event in events:
-        for update in project(event, state):
+        for update in (*project(event, state), *_failed(event.fact)):
             match update:
                 case {"sessionUpdate": "tool_call", "toolCallId": id}:
                     calls[id] = update
@@ -389,6 +392,13 @@ def replay(events: Iterable[SessionEvent], state: State) -> list[Update]:
                 case _:
                     updates.append(update)
     return updates + usage
+
+
+def _failed(fact: Fact) -> Sequence[Update]:
+    if not isinstance(fact, TurnEnd) or fact.reason.kind != "error":
+        return ()
+    text = f"*This turn failed: {error_of(fact.reason).message}*"
+    return _texts("agent_message_chunk", text, f"end-{fact.turn}")
 
 
 def _follows(last: Update, update: Update) -> bool:

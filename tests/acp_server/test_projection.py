@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 
 from acp_server.projection import State, project, replay
+from acp_server.settlement import error_of
 from harness_core.content import (
     AssistantMessage,
     Failure,
@@ -83,7 +84,15 @@ def test_every_update_is_valid_and_short_enough_for_any_client(
 
 @given(logs())
 def test_a_replay_says_what_the_live_run_said(events: list[SessionEvent]) -> None:
-    shown = Screen(update for _, update in live(events))
+    shown, state = Screen(), fresh()
+    for event in events:
+        for update in project(event, state):
+            shown.show(update)
+        match event.fact:
+            case TurnEnd(turn=turn, reason=Reason(kind="error") as reason):  # the answer told it
+                text = f"*This turn failed: {error_of(reason).message}*"
+                block = {"type": "text", "text": text}
+                shown.items["agent_message_chunk", f"end-{turn}"] = [block]
     again = Screen(replay(events, fresh()))
     assert list(again.items.items()) == list(shown.items.items())
     assert again.usage == shown.usage
