@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -99,45 +101,35 @@ class Host:
         cwd, roots = _directories(request)
         if self._signed_out:
             self._require_key()
-        try:
+        with _explained():
             agent = await self.harness.create(cwd, roots)
-        except ConfigError as failure:
-            raise _misconfigured(failure) from None
         servers_of(agent).set(_servers(request))
         set_option(agent, MODE, agent.settings.mode, initial=True)
         session = self._adopt(agent)
-        inbound.after.append(lambda: self._announce(session))
-        return {"sessionId": session.id, **session.options.state()}
+        return {"sessionId": session.id, **self._introduce(session, inbound)}
 
     async def load(self, inbound: Inbound, params: Params) -> Params:
         """``session/load``: everything is replayed before the answer (V1-LOAD-03)."""
         session = await self._open(inbound, params)
         session.replay()
-        inbound.after.append(lambda: self._announce(session))
-        return session.options.state()
+        return self._introduce(session, inbound)
 
     async def resume(self, inbound: Inbound, params: Params) -> Params:
         """``session/resume``: as load, without replay (V1-RESUME-02)."""
-        session = await self._open(inbound, params)
-        inbound.after.append(lambda: self._announce(session))
-        return session.options.state()
+        return self._introduce(await self._open(inbound, params), inbound)
 
     async def fork(self, inbound: Inbound, params: Params) -> Params:
         """``session/fork``: a new session with the past of another, which stays as it is."""
         request = v1.validate(v1.ForkSession, params)
         cwd, roots = _directories(request)
-        try:
-            stored = await self.harness.read(request.session_id)
-            at = fork_point(stored.events, request.message) if request.message else None
-            agent = await self.harness.fork(request.session_id, cwd, roots, at)
-        except JournalError as failure:
-            raise _journal_error(failure) from None
-        except ForkError as failure:
-            raise RpcError(INVALID_PARAMS, str(failure)) from None
+        id, at = request.session_id, None
+        with _explained(id):
+            if request.message:
+                at = fork_point((await self.harness.read(id)).events, request.message)
+            agent = await self.harness.fork(id, cwd, roots, at)
         servers_of(agent).set(_servers(request))
         session = self._adopt(agent)
-        inbound.after.append(lambda: self._announce(session))
-        return {"sessionId": session.id, **session.options.state()}
+        return {"sessionId": session.id, **self._introduce(session, inbound)}
 
     async def list_sessions(self, _: Inbound, params: Params) -> Params:
         """``session/list``."""
@@ -165,10 +157,8 @@ class Host:
         id = v1.validate(v1.OfSession, params).session_id
         async with self._lanes.lane(id):
             await self._close(id)
-            try:
+            with _explained(id):
                 await self.harness.delete(id)
-            except JournalError as failure:
-                raise _journal_error(failure) from None
         return {}
 
     async def set_mode(self, _: Inbound, params: Params) -> Params:
@@ -248,6 +238,11 @@ class Host:
         self.sessions[session.id] = session
         return session
 
+    def _introduce(self, session: AcpSession, inbound: Inbound) -> Params:
+        """What the answer that opens a session says of it; the rest is told after that answer."""
+        inbound.after.append(lambda: self._announce(session))
+        return session.options.state()
+
     def _announce(self, session: AcpSession) -> None:
         """What a client is told only after it knows the session (V1-NEW-12, V1-CMD-01)."""
         session.announce()
@@ -277,15 +272,9 @@ class Host:
     async def _open_in_lane(self, id: str, cwd: str, roots: list[Path]) -> AcpSession:
         session = self.sessions.get(id)
         if session is None:
-            try:
+            with _explained(id):
                 _same_directory((await self.harness.header(id)).cwd, cwd)
                 session = self._adopt(await self.harness.resume(id, roots))
-            except JournalError as failure:
-                raise _journal_error(failure) from None
-            except FactError as failure:
-                raise RpcError(INTERNAL_ERROR, str(failure), {"sessionId": id}) from None
-            except ConfigError as failure:
-                raise _misconfigured(failure) from None
         else:
             _same_directory(str(session.agent.cwd), cwd)
             session.agent.set_roots(roots)
@@ -331,13 +320,20 @@ def _unknown(id: str) -> RpcError:
     )
 
 
-def _journal_error(failure: JournalError) -> RpcError:
-    code = NOT_FOUND if isinstance(failure, SessionNotFound) else INTERNAL_ERROR
-    return RpcError(code, str(failure), {"sessionId": failure.session[:128]})
-
-
-def _misconfigured(failure: ConfigError) -> RpcError:
-    return RpcError(INTERNAL_ERROR, str(failure), {"reason": "settings"})
+@contextmanager
+def _explained(session: str = "") -> Iterator[None]:
+    """What may be wrong with a stored session, or with the settings, as ``RpcError``."""
+    try:
+        yield
+    except JournalError as failure:
+        code = NOT_FOUND if isinstance(failure, SessionNotFound) else INTERNAL_ERROR
+        raise RpcError(code, str(failure), {"sessionId": session[:128]}) from None
+    except ForkError as failure:
+        raise RpcError(INVALID_PARAMS, str(failure)) from None
+    except FactError as failure:
+        raise RpcError(INTERNAL_ERROR, str(failure), {"sessionId": session[:128]}) from None
+    except ConfigError as failure:
+        raise RpcError(INTERNAL_ERROR, str(failure), {"reason": "settings"}) from None
 
 
 def _info(summary: Summary) -> dict[str, Any]:

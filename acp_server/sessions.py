@@ -142,7 +142,7 @@ class AcpSession:
                 self.update(self._with_terminal(update))
         match event.fact:
             case SessionOption() as fact:
-                self._options_changed(fact)
+                self._option_changed(fact)
             case ToolPrinted(call_id=call):
                 asyncio.get_running_loop().call_later(LULL, self._show_rest, call)
 
@@ -161,13 +161,15 @@ class AcpSession:
     def offer(self, models: Sequence[ModelInfo]) -> None:
         """Other models can be chosen from now."""
         self.options.models = models
+        self._tell_options()
+
+    def _tell_options(self) -> None:
         listed = self.options.listed()
         self.update({"sessionUpdate": "config_option_update", "configOptions": listed})
 
-    def _options_changed(self, fact: SessionOption) -> None:
+    def _option_changed(self, fact: SessionOption) -> None:
         """Tell of a change through both APIs, whoever made it (V1-MODE-03, V1-CFG-05)."""
-        listed = self.options.listed()
-        self.update({"sessionUpdate": "config_option_update", "configOptions": listed})
+        self._tell_options()
         if fact.id == MODE:
             self.update({"sessionUpdate": "current_mode_update", "currentModeId": fact.value})
 
