@@ -232,10 +232,13 @@ async def test_what_a_plugin_wrote_that_is_not_here_is_named(tmp_path: Path, fla
     append(log, foreign)
     async with local(flags) as editor:
         await editor.initialize()
-        with pytest.raises(RpcError) as caught:
-            await (await editor.load(session, tmp_path)).result()
-        assert caught.value.code == -32603
-        assert "weather/seen" in caught.value.message
+        params = {"sessionId": session, "cwd": str(tmp_path), "mcpServers": []}
+        for method in ("session/load", "session/resume", "session/fork"):
+            with pytest.raises(RpcError) as caught:
+                await editor.request(method, params)
+            assert caught.value.code == -32603
+            assert "weather/seen" in caught.value.message
+            assert caught.value.data == {"sessionId": session}
 
 
 def append(log: Path, fact: Mapping[str, Any]) -> None:
