@@ -9,13 +9,13 @@ Nothing here ever prints a key.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import orjson
+
+from harness_core.private import write_private
 
 SERVICE = "acp-harness"
 ENTRY = "credentials"
@@ -57,12 +57,8 @@ class FileVault:
         try:
             if text is None:
                 self.path.unlink(missing_ok=True)
-                return
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=".credentials")
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(name, self.path)
+            else:
+                write_private(self.path, text.encode())
         except OSError as failure:
             raise CredentialError(f"{self.path} cannot be written: {failure}") from None
 

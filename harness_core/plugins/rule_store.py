@@ -8,13 +8,12 @@ later wins.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 import orjson
 
 from harness_core.plugins.rules import Rule
+from harness_core.private import write_private
 
 
 class RuleStoreError(Exception):
@@ -65,11 +64,7 @@ class RuleStore:
     def _write(self, everything: dict[str, dict[str, bool]]) -> None:
         text = orjson.dumps(everything, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}")
-            with os.fdopen(handle, "wb") as file:
-                file.write(text)
-            os.replace(name, self.path)
+            write_private(self.path, text)
         except OSError as failure:
             raise RuleStoreError(f"{self.path} cannot be written: {failure}") from None
 
