@@ -7,6 +7,13 @@ from collections.abc import Sequence
 
 from harness_core import __version__
 
+VERBS = {
+    "allow": "never ask for this again",
+    "reject": "refuse this without asking",
+    "revoke": "take one back",
+}
+"""How a lasting permission is changed."""
+
 
 def run(arguments: Sequence[str]) -> int:
     """Parse ``arguments`` and do what they say; returns the exit status."""
@@ -22,7 +29,8 @@ def run(arguments: Sequence[str]) -> int:
     if options.command == "permissions":
         from acp_server.cli.permissions import permissions
 
-        return permissions(options.revoke, options.project)
+        changes = {verb: scope for verb in VERBS if (scope := getattr(options, verb)) is not None}
+        return permissions(options.project, changes)
     from acp_server.__main__ import serve_stdio
 
     return serve_stdio({"model": options.model} if options.model else {})
@@ -38,12 +46,15 @@ def _parser() -> argparse.ArgumentParser:
         "command",
         nargs="?",
         choices=["acp", "login", "logout", "permissions"],
-        help="serve ACP (the default); keep or forget provider keys; list remembered permissions",
+        help="serve ACP (the default); keep or forget provider keys; list lasting permissions",
     )
     parser.add_argument("name", nargs="?", help="login: the provider, or a variable's name")
     parser.add_argument("--login", action="store_true", help="the same as login, after acp too")
     parser.add_argument("--model", metavar="PROVIDER:NAME", help="the model to use")
-    parser.add_argument("--revoke", metavar="SCOPE", help="permissions: take one back")
-    parser.add_argument("--project", metavar="DIR", help="permissions: of this project, not here")
+    for verb, what in VERBS.items():
+        parser.add_argument(f"--{verb}", metavar="SCOPE", help=f"permissions: {what}")
+    parser.add_argument(
+        "--project", metavar="DIR", default=".", help="permissions: of this project, not here"
+    )
     parser.add_argument("--version", action="version", version=f"acp-harness {__version__}")
     return parser

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness_core.agent import Agent
 from harness_core.bus import Next
+from harness_core.content import Json
 from harness_core.facts import ApprovalRule
 from harness_core.fold import Fold
 from harness_core.plugins.options import MODE, options
 from harness_core.plugins.rule_store import RuleStore, RuleStoreError
-from harness_core.plugins.rules import Rule, decide, scope_of
+from harness_core.plugins.rules import EDITS, Rule, decide, scope_of
 from harness_core.session import Session, SessionEvent
 from harness_core.tools.pipeline import (
     APPROVE,
@@ -34,8 +37,6 @@ if TYPE_CHECKING:
     from harness_core.harness import Harness
 
 log = logging.getLogger(__name__)
-
-EDITS = frozenset(("edit", "delete", "move"))
 
 
 class SessionRules(Fold):
@@ -76,13 +77,10 @@ class Memory:
         return "in this session" if self.store is None else "in this project"
 
     def remember(self, agent: Agent, rule: Rule) -> None:
-        """Keep an answer."""
-        agent.session.append(ApprovalRule(rule.scope, rule.allow))
+        """Keep an answer. Raises ``RuleStoreError``."""
         if self.store is not None:
-            try:
-                self.store.remember(project_of(agent), rule)
-            except RuleStoreError as failure:
-                log.warning("%s", failure)
+            self.store.remember(project_of(agent), rule)
+        agent.session.append(ApprovalRule(rule.scope, rule.allow))
 
     def revoke(self, agent: Agent, scope: str) -> bool:
         """Take an answer back; whether there was one. Raises ``RuleStoreError``."""
@@ -109,7 +107,7 @@ def install(harness: Harness) -> None:
             return verdict
         if verdict.arguments is not None:
             call = replace(call, arguments=verdict.arguments)
-        return _by_mode(call, verdict) or _by_rule(memory, call, verdict)
+        return _decide(memory, call, verdict)
 
     async def remember(
         request: ApprovalRequest, following: Next[ApprovalRequest, Approval]
@@ -117,34 +115,44 @@ def install(harness: Harness) -> None:
         approval = await following(request)
         if approval.decision in ("allow-always", "reject-always") and request.verdict.scope:
             rule = Rule(request.verdict.scope, approval.decision == "allow-always")
-            memory.remember(request.call.agent, rule)
+            try:
+                memory.remember(request.call.agent, rule)
+            except RuleStoreError as failure:
+                log.warning("%s", failure)
         return approval
 
     harness.bus.on(PRE_EXECUTE, permit)
     harness.bus.on(APPROVE, remember)
 
 
-def _by_mode(call: Call, verdict: Verdict) -> Verdict | None:
-    """What the session's mode decides alone."""
-    mode = options(call.agent)[MODE]
+def _decide(memory: Memory, call: Call, verdict: Verdict) -> Verdict:
+    """Plan mode refuses all, and then what was refused stays refused in every mode; what neither a
+    rule nor the mode allows is a question that says what "always" would cover."""
+    name, kind, mode = call.tool.name, call.tool.kind, options(call.agent)[MODE]
     if mode == "plan":
         why = "the session is in plan mode: nothing is changed or run. Tell what you would do"
         return replace(verdict, kind="deny", reason=why, by="mode")
-    if mode == "auto" or (mode == "accept-edits" and call.tool.kind in EDITS):
+    rule = decide(memory.rules(call.agent), name, kind, _located(call))
+    if rule is not None and not rule.allow:
+        why = f"the user rejected this {memory.lasting}"
+        return replace(verdict, kind="deny", reason=why, by="rule")
+    if rule is not None or mode == "auto" or (mode == "accept-edits" and kind in EDITS):
         return verdict
-    return None
+    scope = scope_of(name, kind, call.arguments)
+    label = f"{scope.label} {memory.lasting}"
+    reason = f"{name} needs your approval"
+    return replace(verdict, kind="ask", reason=reason, scope=scope.key, label=label)
 
 
-def _by_rule(memory: Memory, call: Call, verdict: Verdict) -> Verdict:
-    """What a remembered answer decides, else a question that says what "always" would cover."""
-    name, kind = call.tool.name, call.tool.kind
-    rule = decide(memory.rules(call.agent), name, kind, call.arguments)
-    if rule is None:
-        scope = scope_of(name, kind, call.arguments)
-        label = f"{scope.label} {memory.lasting}"
-        reason = f"{name} needs your approval"
-        return replace(verdict, kind="ask", reason=reason, scope=scope.key, label=label)
-    if rule.allow:
-        return verdict
-    why = f"the user rejected this {memory.lasting}"
-    return replace(verdict, kind="deny", reason=why, by="rule")
+def _located(call: Call) -> Mapping[str, Json]:
+    """The arguments, with the real path of a file that is to be changed, as rules are written."""
+    path = call.arguments.get("path")
+    if call.tool.kind not in EDITS or not isinstance(path, str):
+        return call.arguments
+    try:
+        real = Path(os.path.realpath(os.path.normpath(call.agent.cwd / path)))
+    except ValueError:  # not a path at all: the tool will say so
+        return call.arguments
+    project = project_of(call.agent)
+    near = real.relative_to(project) if real.is_relative_to(project) else real
+    return {**call.arguments, "path": near.as_posix()}

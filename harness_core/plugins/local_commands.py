@@ -20,6 +20,7 @@ from harness_core.model.protocol import ModelConfig, ModelInfo, ModelRequest
 from harness_core.plugins.export import markdown
 from harness_core.plugins.options import MODE, MODEL, MODES, options, set_option
 from harness_core.plugins.rule_store import RuleStoreError
+from harness_core.plugins.rules import Rule, written
 from harness_core.tools.tool import ToolError
 
 if TYPE_CHECKING:
@@ -127,18 +128,29 @@ async def _status(harness: Harness, agent: Agent, _: str) -> str:
 async def _permissions(harness: Harness, agent: Agent, words: str) -> str:
     memory = harness.memory
     verb, _, scope = words.partition(" ")
-    if verb == "revoke" and scope:
-        try:
+    try:
+        if verb == "revoke" and scope:
             done = memory.revoke(agent, scope.strip().strip("`"))
-        except RuleStoreError as failure:
-            return f"Not revoked: {failure}"
-        return f"Revoked `{scope}`." if done else f"There is no answer remembered for `{scope}`."
+            return (
+                f"Revoked `{scope}`." if done else f"There is no answer remembered for `{scope}`."
+            )
+        if verb in ("allow", "reject"):
+            asking = {tool.name for tool in agent.tools if tool.effect == "changes"}
+            rule = Rule(written(scope, asking), verb == "allow")
+            memory.remember(agent, rule)
+            return f"`{rule.scope}` is {_always(rule)} {memory.lasting}."
+    except (RuleStoreError, ValueError) as failure:
+        return f"Nothing was changed: {failure}"
     rules = memory.rules(agent)
     if not rules:
         return f"No answers are remembered {memory.lasting}."
-    told = [f"- `{r.scope}`: {'always allowed' if r.allow else 'always rejected'}" for r in rules]
+    told = [f"- `{rule.scope}`: {_always(rule)}" for rule in rules]
     head = f"Remembered {memory.lasting} (`/permissions revoke NAME` forgets one):"
     return "\n".join([head, "", *told])
+
+
+def _always(rule: Rule) -> str:
+    return "always allowed" if rule.allow else "always rejected"
 
 
 async def _mode(_: Harness, agent: Agent, word: str) -> str:
@@ -187,7 +199,10 @@ LOCAL = {
         LocalCommand("mode", "Show or change how much is done unasked", "[name]", _mode),
         LocalCommand("model", "Show or change the model", "[provider:name]", _model),
         LocalCommand(
-            "permissions", "List or revoke remembered permissions", "[revoke name]", _permissions
+            "permissions",
+            "List, give or take back lasting permissions",
+            "[allow|reject|revoke name]",
+            _permissions,
         ),
         LocalCommand("fork", "Branch off a new session from before this message", "", _fork),
         LocalCommand("export", "Write the conversation to a Markdown file", "[file]", _export),

@@ -1,14 +1,16 @@
 """Permission rules: what a remembered answer covers. Pure; knows no file, session or front end.
 
 A scope is text that people can read: a tool (``edit``), the beginning of a command
-(``shell:git status``), one exact command (``shell=make && ./run``), or all tools of an MCP server
-(``mcp__github``). The most specific rule that covers a call decides; of two equal ones, refusal.
+(``shell:git status``), one exact command (``shell=make && ./run``), a file, or a directory and all
+below it (``edit:src``), or all tools of an MCP server (``mcp__github``). The most specific rule
+that covers a call decides; of two equal ones, refusal.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from harness_core.content import Json
@@ -25,8 +27,13 @@ INTERPRETERS = frozenset(
 )
 """Commands that run whatever they are given: a rule for their name would allow everything."""
 
+EDITS = frozenset(("edit", "delete", "move"))
+"""The kinds of tools that change the file they are given as ``path``."""
+
 _PLAIN = re.compile(r"[\w@%+=:,./~^-]+(?: +[\w@%+=:,./~^\"' *-]+)*")
 """A single simple command: nothing that chains, redirects, substitutes or expands."""
+_CHAIN = re.compile(r"[;&|()`\n]")
+"""Where another command may begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ def scope_of(tool: str, kind: str, arguments: Mapping[str, Json]) -> Scope:
         return _command_scope(tool, _command(arguments))
     if tool.startswith("mcp__"):
         return Scope(tool, f"`{tool.removeprefix('mcp__').replace('__', ': ')}`")
-    if kind == "edit":
+    if kind in EDITS:
         return Scope(tool, f"{tool} of files in this project")
     return Scope(tool, f"`{tool}`")
 
@@ -88,25 +95,55 @@ def _short(command: str) -> str:
 
 
 def covers(scope: str, tool: str, kind: str, arguments: Mapping[str, Json]) -> bool:
-    """Whether a rule for ``scope`` speaks of this call."""
+    """Whether a rule for ``scope`` speaks of this call; a path is relative to the project."""
     if scope == tool:
         return True
     if tool.startswith("mcp__") and scope.startswith("mcp__") and scope.count("__") == 1:
         return tool.startswith(f"{scope}__")
-    if kind != "execute":
-        return False
-    command = _command(arguments)
-    if scope == f"{tool}={command}":
+    if kind == "execute" and scope == f"{tool}={_command(arguments)}":
         return True
-    head, colon, prefix = scope.partition(":")
-    if not colon or head != tool or not prefix or not _PLAIN.fullmatch(command):
+    name, _, part = scope.partition(":")
+    if name != tool or not part:
         return False
-    return command == prefix or command.startswith(f"{prefix} ")
+    if kind == "execute":
+        command = _command(arguments)
+        return _PLAIN.fullmatch(command) is not None and _begins(command, part, " ")
+    return kind in EDITS and _begins(str(arguments.get("path", "")), posixpath.normpath(part), "/")
+
+
+def _begins(text: str, part: str, separator: str) -> bool:
+    return text == part or text.startswith(f"{part}{separator}")
+
+
+def _refuses(scope: str, tool: str, kind: str, arguments: Mapping[str, Json]) -> bool:
+    """Whether a refusal of ``scope`` speaks of this call: also of a command within a chain."""
+    if covers(scope, tool, kind, arguments):
+        return True
+    name, _, prefix = scope.partition(":")
+    if kind != "execute" or name != tool or not prefix:
+        return False
+    return any(_begins(part.strip(), prefix, " ") for part in _CHAIN.split(_command(arguments)))
 
 
 def decide(
     rules: Iterable[Rule], tool: str, kind: str, arguments: Mapping[str, Json]
 ) -> Rule | None:
     """The rule that decides a call, ``None`` if it is to be asked."""
-    speaking = [rule for rule in rules if covers(rule.scope, tool, kind, arguments)]
+    speaking = [
+        rule
+        for rule in rules
+        if (covers if rule.allow else _refuses)(rule.scope, tool, kind, arguments)
+    ]
     return max(speaking, key=lambda rule: (len(rule.scope), not rule.allow), default=None)
+
+
+def written(text: str, tools: Collection[str]) -> str:
+    """A scope that a person wrote; ``tools`` are those that ask. Raises ``ValueError``."""
+    scope = text.strip().strip("`").strip()
+    tool, *part = re.split("[:=]", scope, maxsplit=1)
+    if (tool in tools or tool.startswith("mcp__")) and part != [""]:
+        return scope
+    raise ValueError(
+        f"`{scope}` is not what a permission can be for: write one of {', '.join(sorted(tools))}, "
+        "a part of it (`shell:git status`, `edit:src`), or a server (`mcp__NAME`)"
+    )

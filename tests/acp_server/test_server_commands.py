@@ -31,7 +31,7 @@ async def commands(editor: Editor, session: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("/help", "`/permissions [revoke name]`"),
+        ("/help", "`/permissions [allow|reject|revoke name]`"),
         ("/status", "log.jsonl"),
         ("/mode", "The mode is `ask`"),
         ("/mode yolo", "There is no mode `yolo`"),
@@ -39,6 +39,9 @@ async def commands(editor: Editor, session: str) -> dict[str, Any]:
         ("/model x", "There is no model `x`"),
         ("/permissions", "No answers are remembered in this project"),
         ("/permissions revoke x", "There is no answer remembered for `x`"),
+        ("/permissions allow x", "`x` is not what a permission can be for"),
+        ("/permissions reject read", "`read` is not what a permission can be for"),
+        ("/permissions allow `edit:src`", "`edit:src` is always allowed in this project"),
     ],
 )
 async def test_a_command_of_ours_is_answered_without_a_model(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -169,3 +170,34 @@ async def test_a_call_that_was_answered_before_the_cancel_is_one_or_the_other(
         assert await prompt.result() == {"stopReason": "cancelled"}
         (call,) = editor.screen(session).calls.values()
         assert call["status"] in ("completed", "failed")
+
+
+@pytest.mark.parametrize("path", ["src/a", "./x/../src/new/a", "link/a", "{cwd}/src/a"])
+async def test_a_rule_for_a_directory_covers_what_really_lies_in_it(
+    tmp_path: Path, flags: Flags, path: str
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "src")
+    (tmp_path / "src" / "out").symlink_to(tmp_path)
+    async with local(flags, answers=answering(reject)) as editor:
+        session = await editor.open(tmp_path)
+        await editor.turn(session, "/permissions allow write:src")
+        arguments = json.dumps({"path": path.format(cwd=tmp_path), "content": "x"})
+        await editor.turn(session, f"!call write {arguments}")
+        assert questions(editor) == []
+        assert [file.name for file in (tmp_path / "src").rglob("a")] == ["a"]
+        await editor.turn(session, '!call write {"path": "src/out/b", "content": "x"}')
+        assert len(questions(editor)) == 1
+        assert not (tmp_path / "b").exists()
+
+
+async def test_what_was_rejected_for_good_is_told_to_the_model_in_every_mode(
+    tmp_path: Path, flags: Flags
+) -> None:
+    async with local({**flags, "mode": "auto"}, answers=answering(allow)) as editor:
+        session = await editor.open(tmp_path)
+        await editor.turn(session, "/permissions reject shell:touch")
+        await editor.turn(session, '!call shell {"command": "true && touch done"}\n!result')
+        assert "the user rejected this" in editor.screen(session).text()
+        assert questions(editor) == []
+        assert not (tmp_path / "done").exists()

@@ -19,6 +19,7 @@ from harness_core.facts import (
 )
 from harness_core.model.scripted import asked, said
 from harness_core.plugins.rule_store import RuleStore
+from harness_core.plugins.rules import Rule
 from harness_core.tools.pipeline import APPROVE, PRE_EXECUTE, Approval, ApprovalRequest, Verdict
 from harness_core.tools.pipeline import Call as ToolRun
 from tests.harness_core.kit import VIRTUAL, Doing, World, adopt, call, echo, refuse, world
@@ -200,6 +201,15 @@ async def test_the_mode_of_a_session_decides_what_is_asked_for(
         await w.turn()
         assert bool(person.asked) == asked_for
         assert w.result("c0").error == error
+
+
+@pytest.mark.parametrize("mode", ["ask", "accept-edits", "auto"])
+async def test_what_was_rejected_stays_rejected_in_every_mode(mode: str) -> None:
+    async with world(*script("run"), tools=tools(), settings={"mode": mode}) as w:
+        person = Person(w)
+        w.harness.memory.remember(w.agent, Rule("run", allow=False))
+        await w.turn()
+        assert (w.result("c0").error, person.asked) == ("denied", [])
 
 
 async def test_a_plan_tells_the_model_why_nothing_is_run() -> None:

@@ -10,7 +10,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness_core.plugins.rule_store import RuleStore, RuleStoreError
-from harness_core.plugins.rules import Rule, command_prefix, covers, decide, scope_of
+from harness_core.plugins.rules import (
+    Rule,
+    command_prefix,
+    covers,
+    decide,
+    scope_of,
+    written,
+)
 
 
 def shell(command: str) -> tuple[str, str, dict[str, str]]:
@@ -81,6 +88,42 @@ def test_a_server_covers_its_tools_and_no_other_server() -> None:
     assert covers("mcp__github", "mcp__github__issue", "other", {})
     assert not covers("mcp__git", "mcp__github__issue", "other", {})
     assert scope_of("mcp__github__issue", "other", {}).label == "`github: issue`"
+
+
+@pytest.mark.parametrize("scope", ["edit:src", "edit:src/", "edit:./src", "edit:src/../src"])
+def test_a_path_covers_itself_and_all_below_it(scope: str) -> None:
+    for path, inside in [
+        ("src", True),
+        ("src/a.py", True),
+        ("src/deep/b.py", True),
+        ("srcs/a.py", False),
+        ("a/src/a.py", False),
+        ("src.py", False),
+    ]:
+        assert covers(scope, "edit", "edit", {"path": path}) is inside
+        assert not covers(scope, "write", "edit", {"path": path})
+        assert not covers(scope, "edit", "read", {"path": path})
+
+
+def test_a_refusal_covers_a_command_in_a_chain_and_a_permission_does_not() -> None:
+    rules = [Rule("shell", allow=True), Rule("shell:git push", allow=False)]
+    for command in ("cd x && git push", "(git push)", "true; git push -f", "a\ngit push\n"):
+        assert decide(rules, *shell(command)) == Rule("shell:git push", allow=False)
+        assert decide([Rule("shell:git push", allow=True)], *shell(command)) is None
+    assert decide(rules, *shell("git pushed")) == Rule("shell", allow=True)
+
+
+@pytest.mark.parametrize(
+    "scope", ["edit", "edit:src", "shell:git status", "shell=make && ./x", "mcp__git", "mcp__a__b"]
+)
+def test_a_scope_that_a_person_writes_is_taken_as_it_is(scope: str) -> None:
+    assert written(f" `{scope}` ", {"edit", "shell"}) == scope
+
+
+@pytest.mark.parametrize("scope", ["", "edits", "read:x", "edit:", "shell=", ":x", "shell git"])
+def test_a_scope_that_covers_nothing_is_refused_with_what_is_known(scope: str) -> None:
+    with pytest.raises(ValueError, match="write one of edit, shell"):
+        written(scope, {"edit", "shell"})
 
 
 def test_the_most_specific_rule_decides_and_refusal_wins_a_tie() -> None:
