@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import warnings
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from acp_server.framing import (
@@ -27,6 +25,7 @@ from acp_server.framing import (
     Request,
     Response,
 )
+from acp_server.library import jsonrpcserver
 
 if TYPE_CHECKING:
     from acp_server.outbox import Outbox
@@ -292,7 +291,7 @@ async def _dispatch(
 ) -> Params | RpcError:
     """Let jsonrpcserver call the handler; its own error codes never pass through."""
     body = {"jsonrpc": "2.0", "method": message.method, "params": message.params, "id": 0}
-    response: Any = await _jsonrpcserver().async_dispatch_to_response(
+    response: Any = await jsonrpcserver().async_dispatch_to_response(
         body,  # the deserializer hands it on
         {message.method: _call},
         context=Job(message.method, handlers[message.method], inbound),
@@ -305,7 +304,7 @@ async def _dispatch(
 
 async def _call(job: Job, /, **params: Any) -> Any:
     """The handler as jsonrpcserver wants it: keyword arguments in, a result object out."""
-    success = _jsonrpcserver().Success
+    success = jsonrpcserver().Success
     job.inbound.begin()
     try:
         return success(await job.handler(job.inbound, params))
@@ -314,16 +313,6 @@ async def _call(job: Job, /, **params: Any) -> Any:
     except Exception:
         log.exception("method %s failed", job.name)
         return success(RpcError(INTERNAL_ERROR, f"{job.name} failed; details are in the log"))
-
-
-@cache
-def _jsonrpcserver() -> Any:
-    """The library, loaded when first needed. It opens its schema in a way that some Pythons warn
-    of, and stderr is the user's."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        import jsonrpcserver
-    return jsonrpcserver
 
 
 def _as_is(message: Any) -> Any:
