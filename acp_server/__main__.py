@@ -25,9 +25,12 @@ def serve_stdio(flags: dict[str, object]) -> int:
 
     source, target = guard()
     import asyncio
+    import gc
 
     from acp_server.server import serve
 
+    # Modules and facts stay, and facts have no cycles: looking for some is work for nothing.
+    gc.set_threshold(10_000, 20, 20)
     asyncio.run(serve(source, target, flags))
     return 0
 
