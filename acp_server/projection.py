@@ -377,6 +377,9 @@ def replay(events: Iterable[SessionEvent], state: State) -> list[Update]:
     usage: list[Update] = []
     for event in events:
         for update in (*project(event, state), *_failed(event.fact)):
+            if updates and _follows(updates[-1], update):
+                updates[-1]["content"]["text"] += update["content"]["text"]
+                continue
             match update:
                 case {"sessionUpdate": "tool_call", "toolCallId": id}:
                     calls[id] = update
@@ -387,8 +390,6 @@ def replay(events: Iterable[SessionEvent], state: State) -> list[Update]:
                     usage = [update]
                 case {"sessionUpdate": "notice"}:  # live only (V1-NOTE-03)
                     continue
-                case {"content": {"text": str(text)}} if updates and _follows(updates[-1], update):
-                    updates[-1]["content"]["text"] += text
                 case _:
                     updates.append(update)
     return updates + usage
@@ -402,5 +403,11 @@ def _failed(fact: Fact) -> Sequence[Update]:
 
 
 def _follows(last: Update, update: Update) -> bool:
-    content = last.get("content")
-    return isinstance(content, dict) and "text" in content and mergeable(last, update)
+    """Whether ``update`` is more text of the message that ``last`` is text of."""
+    return (
+        "messageId" in update
+        and update["messageId"] == last.get("messageId")
+        and "text" in update["content"]
+        and "text" in last["content"]
+        and mergeable(last, update)
+    )

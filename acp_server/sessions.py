@@ -69,8 +69,8 @@ class AcpSession:
         self._terminals: dict[str, str] = {}
         """The client's terminal that shows a call, by call id."""
         self._state = self._fresh_state()
-        for event in agent.session.events:
-            project(event, self._state)
+        self._seen = 0
+        """How many of the session's events the state knows."""
         self._waiting: dict[str, Waiter] = {}
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -137,6 +137,9 @@ class AcpSession:
     # --- to the client -------------------------------------------------------------------------
 
     def _show(self, event: SessionEvent) -> None:
+        for untold in self.agent.session.events[self._seen : event.seq]:
+            project(untold, self._state)
+        self._seen = event.seq + 1
         for update in project(event, self._state):
             if update["sessionUpdate"] != NOT_ECHOED:
                 self.update(self._with_terminal(update))
@@ -195,8 +198,10 @@ class AcpSession:
 
     def replay(self) -> None:
         """Send the whole conversation (V1-LOAD-02)."""
-        for update in replay(list(self.agent.session.events), self._fresh_state()):
+        events, state = self.agent.session.events, self._fresh_state()
+        for update in replay(events, state):
             self.update(update)
+        self._state, self._seen = state, len(events)
 
     # --- prompts -------------------------------------------------------------------------------
 
