@@ -67,33 +67,36 @@ class ConnectionLost(Exception):
 
 
 class Inbound:
-    """A request being served: how it is cancelled, and what follows its answer."""
+    """A request being served: what follows its answer, and what happens if that is not wanted.
+
+    A handler finishes what it has begun (V1-CREQ-01) unless it says otherwise.
+    """
 
     def __init__(self, id: Id) -> None:
         self.id = id
         self.after: list[Callable[[], object]] = []
         """Run right after the answer was queued."""
-        self.on_cancel: Callable[[], object] | None = None
-        """Replaces the default, which ends the handler and answers -32800 (V1-CREQ-02)."""
         self.task: asyncio.Task[None] | None = None
-        self._begun = False
         self._unwanted = False
+        self._on_cancel: Callable[[], object] | None = None
 
-    def begin(self) -> None:
-        """The handler begins. If it is unwanted already, it is cancelled once it knows how to end:
-        a task that is cancelled before it has begun would never answer."""
-        self._begun = True
+    def when_unwanted(self, function: Callable[[], object]) -> None:
+        """Call ``function`` once the peer does not want the answer any more, which may be now."""
+        self._on_cancel = function
         if self._unwanted:
-            asyncio.get_running_loop().call_soon(self.cancel)
+            function()
+
+    def abort(self) -> None:
+        """End the handler at its next await and answer -32800 (V1-CREQ-02)."""
+        if self.task is not None:
+            self.task.cancel()
 
     def cancel(self) -> None:
         """The peer does not want the answer any more."""
-        if not self._begun:
+        if not self._unwanted:
             self._unwanted = True
-        elif self.on_cancel is not None:
-            self.on_cancel()
-        elif self.task is not None:
-            self.task.cancel()
+            if self._on_cancel is not None:
+                self._on_cancel()
 
 
 class Peer:
@@ -305,7 +308,6 @@ async def _dispatch(
 async def _call(job: Job, /, **params: Any) -> Any:
     """The handler as jsonrpcserver wants it: keyword arguments in, a result object out."""
     success = jsonrpcserver().Success
-    job.inbound.begin()
     try:
         return success(await job.handler(job.inbound, params))
     except RpcError as error:

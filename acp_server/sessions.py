@@ -211,12 +211,12 @@ class AcpSession:
         id = waiter.settlement.message
         self._waiting[id] = waiter
         self._quiet.clear()
-        inbound.on_cancel = lambda: self.cancel_prompt(id)
         inbound.after.append(lambda: self._answered(id))
         try:
             self.agent.send(UserMessage(id, content))
         except AgentDisposed:
             self._decide(waiter, GONE)
+        inbound.when_unwanted(lambda: self.cancel_prompt(id))
         return waiter
 
     async def answer(self, waiter: Waiter) -> dict[str, Any]:

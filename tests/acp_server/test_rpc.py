@@ -46,14 +46,19 @@ class Methods:
         self.started.append(params.get("n"))
         return {"params": dict(params)}
 
-    async def wait(self, _: Inbound, params: Params) -> Params:
+    async def wait(self, inbound: Inbound, params: Params) -> Params:
         self.started.append(params.get("n"))
+        inbound.when_unwanted(inbound.abort)
+        await self.go.wait()
+        return {"waited": True}
+
+    async def finish(self, _: Inbound, params: Params) -> Params:
         await self.go.wait()
         return {"waited": True}
 
     async def graceful(self, inbound: Inbound, _: Params) -> Params:
         gone = asyncio.Event()
-        inbound.on_cancel = gone.set
+        inbound.when_unwanted(gone.set)
         await gone.wait()
         return {"stopReason": "cancelled"}
 
@@ -76,6 +81,7 @@ class Methods:
             for name in (
                 "echo",
                 "wait",
+                "finish",
                 "graceful",
                 "refuse",
                 "crash",
@@ -302,6 +308,19 @@ async def test_a_handler_may_answer_a_cancellation_in_its_own_way(ticks: int) ->
     wire.send(method="$/cancel_request", params={"requestId": "p"})
     (answer,) = await wire.settled()
     assert answer["result"] == {"stopReason": "cancelled"}
+
+
+@pytest.mark.parametrize("ticks", range(6))
+async def test_a_handler_finishes_what_it_has_begun_unless_it_says_otherwise(ticks: int) -> None:
+    wire = Wire()
+    wire.send(id=1, method="finish")
+    for _ in range(ticks):
+        await asyncio.sleep(0)
+    wire.send(method="$/cancel_request", params={"requestId": 1})
+    wire.send(method="$/cancel_request", params={"requestId": 1})
+    assert await wire.settled() == []
+    wire.methods.go.set()
+    assert (await wire.settled())[0]["result"] == {"waited": True}
 
 
 @pytest.mark.parametrize("id", ["1", 2, 1.0, True, None, [1], {}, "x" * 10])
