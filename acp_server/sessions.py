@@ -234,9 +234,11 @@ class AcpSession:
                 "this turn could not be saved: check that the disk is writable and not full",
                 {"reason": "not-saved", "details": str(failure)},
             ) from None
-        if outcome.error is not None:
-            raise outcome.error
-        return {"stopReason": outcome.stop}
+        if outcome.error is None:
+            return {"stopReason": outcome.stop}
+        if waiter.unwanted:  # it failed before it could be cancelled (V1-CANCEL-03)
+            return {"stopReason": "cancelled"}
+        raise outcome.error
 
     def _answered(self, message: str) -> None:
         self._waiting.pop(message, None)
@@ -285,16 +287,19 @@ class AcpSession:
 
     def cancel(self) -> None:
         """``session/cancel``: the running turn and everything queued (V1-CANCEL-02, V1-TURN-07)."""
-        for id in list(self._waiting):
+        for id, waiter in list(self._waiting.items()):
+            waiter.unwanted = True
             self.agent.discard(id)
         self.agent.cancel("user")
 
     def cancel_prompt(self, message: str) -> None:
         """``$/cancel_request`` naming one prompt (V1-CREQ-05)."""
         waiter = self._waiting.get(message)
-        if waiter is None or self.agent.discard(message):
+        if waiter is None:
             return
-        if self.agent.turn is not None and waiter.settlement.turn == self.agent.turn.number:
+        waiter.unwanted = True
+        turn = self.agent.turn
+        if not self.agent.discard(message) and turn and waiter.settlement.turn == turn.number:
             self.agent.cancel("user")
 
     # --- the end -------------------------------------------------------------------------------
@@ -312,4 +317,6 @@ class Waiter:
     def __init__(self, message: str, inbound: Inbound) -> None:
         self.settlement = Settlement(message)
         self.inbound = inbound
+        self.unwanted = False
+        """Whether the client has cancelled it."""
         self.outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

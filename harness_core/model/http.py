@@ -56,7 +56,7 @@ def preload() -> None:
     import httpx_sse  # noqa: F401
 
     if without:
-        del sys.modules["httpx._main"]
+        sys.modules.pop("httpx._main", None)  # somebody else may do the same just now
 
 
 class Nonsense(Exception):

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from conformance.answers import CANCELLED, selected
@@ -131,6 +131,9 @@ def play(scene: Callable[[], Awaitable[None]]) -> None:
 
 
 @settings(max_examples=25, suppress_health_check=list(HealthCheck))
+@example([("prompt", 0, 3)], [])  # it fails, and is cancelled before that is told
+@example([("fork", 0, 0), ("cancel_request", 0, 0)], [])
+@example([("delete", 0, 0), ("prompt", 0, 0), ("cancel_request", 0, 2)], [])
 @given(st.lists(STEPS, max_size=30), st.lists(st.sampled_from(ANSWERS), max_size=6))
 def test_whatever_a_client_does_everything_is_answered(
     steps: list[Step], answers: list[Any]
