@@ -184,7 +184,7 @@ class Host:
         content = blocks_of(request.prompt)
         async with self._lanes.lane(request.session_id):
             session = self._session(request.session_id)
-            waiter = session.send(inbound, content)
+            waiter = session.send(inbound, content, request.trace)
             if self._leaving:
                 session.cancel()
         return await session.answer(waiter)

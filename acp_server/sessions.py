@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from acp_server.ask import AskUser
@@ -26,6 +26,7 @@ from acp_server.settlement import CANCELLED, Outcome, Settlement
 from acp_server.terminal import PAUSE
 from harness_core.agent import (
     AGENT_DISPOSED,
+    INBOX_CLAIMED,
     INBOX_DISCARDED,
     Agent,
     AgentDisposed,
@@ -80,6 +81,7 @@ class AcpSession:
         self._closed = False
         agent.bus.on(SESSION_EVENT, self._show)
         agent.bus.on(SESSION_EVENT, self._settle)
+        agent.bus.on(INBOX_CLAIMED, self._claimed)
         agent.bus.on(INBOX_DISCARDED, self._discarded)
         agent.bus.on(AGENT_DISPOSED, self._disposed)
         agent.bus.on(APPROVE, PermissionDesk(self).approve)
@@ -183,8 +185,13 @@ class AcpSession:
             self.peer.notify("session/update", params, self.agent.session.log.drain)
 
     async def request(self, method: str, params: dict[str, Any]) -> Any:
-        """Ask the client something about this session. Raises as ``Peer.request``."""
-        params = {"sessionId": self.id, **params}
+        """Ask the client something about this session. Raises as ``Peer.request``.
+
+        What a turn asks goes on with the trace of its prompt (V1-EXT-04).
+        """
+        turn = self.agent.turn
+        meta = {"_meta": turn.trace} if turn is not None and turn.trace else {}
+        params = {"sessionId": self.id, **params, **meta}
         return await self.peer.request(method, params, self.agent.session.log.drain)
 
     def announce(self) -> None:
@@ -205,9 +212,11 @@ class AcpSession:
 
     # --- prompts -------------------------------------------------------------------------------
 
-    def send(self, inbound: Inbound, content: tuple[UserBlock, ...]) -> Waiter:
+    def send(
+        self, inbound: Inbound, content: tuple[UserBlock, ...], trace: Mapping[str, str]
+    ) -> Waiter:
         """Queue a prompt. Its waiter is in place before its message is. Never waits."""
-        waiter = Waiter(new_id(), inbound)
+        waiter = Waiter(new_id(), inbound, trace)
         id = waiter.settlement.message
         self._waiting[id] = waiter
         self._quiet.clear()
@@ -269,6 +278,11 @@ class AcpSession:
             if outcome is not None:
                 self._decide(waiter, outcome)
 
+    def _claimed(self, change: InboxChange) -> None:
+        waiter, turn = self._waiting.get(change.message.id), self.agent.turn
+        if waiter is not None and turn is not None:
+            turn.trace = waiter.trace
+
     def _discarded(self, change: InboxChange) -> None:
         waiter = self._waiting.get(change.message.id)
         if waiter is not None:
@@ -314,9 +328,10 @@ class AcpSession:
 class Waiter:
     """A prompt's settlement, its request, and the future that awaits its outcome."""
 
-    def __init__(self, message: str, inbound: Inbound) -> None:
+    def __init__(self, message: str, inbound: Inbound, trace: Mapping[str, str]) -> None:
         self.settlement = Settlement(message)
         self.inbound = inbound
         self.unwanted = False
         """Whether the client has cancelled it."""
+        self.trace = trace
         self.outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

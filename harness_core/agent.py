@@ -7,7 +7,7 @@ business. Everything durable goes through ``session.append``; what is announced 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -95,6 +95,8 @@ class Turn:
         self.cause: Cause | None = None
         """Set as soon as somebody wants it to end."""
         self.why: str | None = None
+        self.trace: Mapping[str, str] = {}
+        """W3C trace context, by header name: whoever is called during the turn is told."""
         self.scope = anyio.CancelScope()
 
     def cancel(self, cause: Cause, why: str | None = None) -> None:

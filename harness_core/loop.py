@@ -211,7 +211,8 @@ class Step:
             self.session.append(context)
         state.catch_up()
         messages = state.history.messages
-        return ModelRequest(config, context.system, messages, context.tools), model
+        trace = self.turn.trace
+        return ModelRequest(config, context.system, messages, context.tools, trace), model
 
     def _config(self) -> ModelConfig:
         """How models are called, as the settings say."""

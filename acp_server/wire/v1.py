@@ -25,6 +25,7 @@ from pydantic.alias_generators import to_camel
 
 from acp_server.framing import INVALID_PARAMS
 from acp_server.rpc import RpcError
+from acp_server.trace import trace_of
 
 
 class Wire(BaseModel):
@@ -268,3 +269,6 @@ def _explain(failure: ValidationError) -> str:
     if error["type"] == "union_tag_invalid":
         problem = "{discriminator} must be one of {expected_tags}".format(**error["ctx"])
     return f"invalid params: {where}: {problem}"
+    trace: Annotated[Mapping[str, str], BeforeValidator(trace_of)] = Field(
+        default_factory=dict, alias="_meta"
+    )

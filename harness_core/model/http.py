@@ -44,6 +44,9 @@ HEADERS = {
     "user-agent": "acp-harness",
 }
 
+TRACE = ("traceparent", "tracestate")
+"""What a provider is told of a trace. Baggage may say who somebody is, and is not its concern."""
+
 
 def preload() -> None:
     """Import what the first call needs. It takes its time: do it when nobody waits.
@@ -128,7 +131,12 @@ class HttpModel(ABC):
         client, decoder = self._connected(), self.decoder(request)
         headers: Mapping[str, str] = {}
         try:
-            async with client.stream("POST", self._url, content=self._content(request)) as response:
+            async with client.stream(
+                "POST",
+                self._url,
+                content=self._content(request),
+                headers={name: value for name, value in request.trace.items() if name in TRACE},
+            ) as response:
                 headers = response.headers
                 if not response.is_success:
                     yield Finish("error", await self._refusal(response))

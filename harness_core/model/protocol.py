@@ -7,8 +7,8 @@ turns, tools' execution or retries.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from harness_core.content import Chunk, Json, Message
@@ -50,12 +50,13 @@ class ModelConfig:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One call: everything the model sees."""
+    """One call: everything the model sees, and ``trace`` context for whoever provides it."""
 
     config: ModelConfig
     system: str
     messages: Sequence[Message]
     tools: Sequence[ToolSpec] = ()
+    trace: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

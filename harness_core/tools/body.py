@@ -89,6 +89,12 @@ class Context:
         """The ``tools`` table of the settings."""
         return self._agent.settings.tools
 
+    @property
+    def trace(self) -> Mapping[str, str]:
+        """The trace context of the turn."""
+        turn = self._agent.turn
+        return {} if turn is None else turn.trace
+
     def output(self, data: bytes, stream: str = "stdout") -> None:
         """Log live output, unless the call is over already."""
         if self.call_id in self._agent.session.structure.open_calls:

@@ -130,6 +130,11 @@ class ToolContext(Protocol):
         """The ``tools`` table of the settings."""
         ...
 
+    @property
+    def trace(self) -> Mapping[str, str]:
+        """W3C trace context by header name, for services that the body calls; mostly empty."""
+        ...
+
     def output(self, data: bytes, stream: str = "stdout") -> None:
         """Log live output of a running command; shown as it arrives."""
         ...

@@ -46,7 +46,7 @@ class Desk:
     async def prompt(self, text: str = "hello") -> str:
         """Send a prompt and await its answer, as the peer does. Raises ``RpcError``."""
         inbound = Inbound(1)
-        waiter = self.session.send(inbound, (Text(text),))
+        waiter = self.session.send(inbound, (Text(text),), {})
         try:
             with anyio.fail_after(20):
                 return str((await self.session.answer(waiter))["stopReason"])

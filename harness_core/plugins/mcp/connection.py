@@ -10,7 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import anyio
 import httpx2
@@ -181,12 +181,16 @@ class Connection:
 
     # --- what it does --------------------------------------------------------------------------
 
-    async def call(self, name: str, arguments: Mapping[str, Json]) -> ToolOutput:
+    async def call(
+        self, name: str, arguments: Mapping[str, Json], trace: Mapping[str, str]
+    ) -> ToolOutput:
         """Call a tool, for as long as it takes. Cancelling this cancels it. Raises ``ServerError``.
 
-        What it returns is not held against its output schema: the call has happened.
+        What it returns is not held against its output schema: the call has happened. The server
+        finds ``trace`` in ``_meta``.
         """
-        params = types.CallToolRequestParams(name=name, arguments=dict(arguments))
+        meta: Any = dict(trace) or None
+        params = types.CallToolRequestParams(name=name, arguments=dict(arguments), _meta=meta)
         request = types.CallToolRequest(params=params)
         session = self._ready().session
         return output_of(await self._ask(session.send_request(request, types.CallToolResult)))

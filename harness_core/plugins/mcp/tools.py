@@ -80,8 +80,8 @@ class McpTool(Tool[Mapping[str, Json]]):
 
     async def execute(self, arguments: Mapping[str, Json], context: ToolContext) -> ToolOutput:
         """Call it on its server."""
-        name = self._offered.name
-        return fitted(await _use(self._server, lambda c: c.call(name, arguments)), context)
+        name, trace = self._offered.name, context.trace
+        return fitted(await _use(self._server, lambda c: c.call(name, arguments, trace)), context)
 
     def present_call(self, arguments: Mapping[str, Json], cwd: str) -> Card:
         """Its title and whose it is."""
