@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -27,6 +28,8 @@ from harness_core.content import (
     Text,
     UserBlock,
 )
+from harness_core.model.readable import PICTURES, blank
+from harness_core.tools.read import image_type
 
 LONGEST_RESOURCE = 20_000
 """Bytes of an embedded text that are shown."""
@@ -85,19 +88,20 @@ def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def blocks_of(prompt: Sequence[Block]) -> tuple[UserBlock, ...]:
-    """A validated prompt's blocks. Raises ``RpcError`` (-32602) for an empty prompt or a block type
-    that was not advertised (V1-TURN-01, V1-TURN-10)."""
-    if not prompt:
-        raise RpcError(INVALID_PARAMS, "prompt must have at least one content block")
-    return tuple(map(_block, prompt))
+    """A validated prompt's blocks, without empty text. Raises ``RpcError`` (-32602) for a prompt
+    that says nothing or a block that no model can be given (V1-TURN-01, V1-TURN-10)."""
+    blocks = tuple(block for block in map(_block, prompt) if block != Text(""))
+    if all(map(blank, blocks)):
+        raise RpcError(INVALID_PARAMS, "prompt is empty: write something, or attach something")
+    return blocks
 
 
 def _block(block: Block) -> UserBlock:
     match block:
         case TextBlock(text=text):
             return Text(text)
-        case ImageBlock(data=data, mime_type=mime, uri=uri):
-            return Image(data, mime, uri)
+        case ImageBlock(data=data, mime_type=named, uri=uri):
+            return Image(data, _image_type(data, named), uri)
         case LinkBlock():
             return ResourceLink(
                 block.uri, block.name, block.title, block.description, block.mime_type, block.size
@@ -107,3 +111,14 @@ def _block(block: Block) -> UserBlock:
         case ResourceBlock(resource=BlobResource() as inner):
             return Resource(inner.uri, blob=inner.blob, mime_type=inner.mime_type)
     raise RpcError(INVALID_PARAMS, f"{block.type} content was not offered by this agent")
+
+
+def _image_type(data: str, named: str) -> str:
+    """What an image is: its first bytes say so, and else whoever sent it.
+
+    A provider refuses an image under a wrong name, again with every later request of the session.
+    """
+    mime = image_type(b64decode(data[:24])) or named
+    if mime not in PICTURES:
+        raise RpcError(INVALID_PARAMS, "an image must be a PNG, JPEG, GIF or WebP: convert it")
+    return mime

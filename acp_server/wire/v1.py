@@ -8,6 +8,7 @@ request (V1-NEW-10, V1-DIR-03).
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -26,6 +27,7 @@ from pydantic.alias_generators import to_camel
 from acp_server.framing import INVALID_PARAMS
 from acp_server.rpc import RpcError
 from acp_server.trace import trace_of
+from harness_core.model.readable import is_base64
 
 
 class Wire(BaseModel):
@@ -163,6 +165,31 @@ class Authenticate(Wire):
     method_id: str
 
 
+def _base64(data: str) -> str:
+    """``data`` without the line breaks that some encoders make and providers refuse."""
+    if not is_base64(data) and not is_base64(data := "".join(data.split())):
+        raise ValueError("must be base64, without a data: prefix")
+    return data
+
+
+def _not_empty(data: str) -> str:
+    if not data:
+        raise ValueError("must not be empty")
+    return data
+
+
+def _media_type(name: str) -> str:
+    if _MEDIA_TYPE.match(name) is None:
+        raise ValueError("must be a media type, such as image/png")
+    return name
+
+
+_MEDIA_TYPE = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+\s*(?:;|\Z)", re.ASCII)
+Base64 = Annotated[str, AfterValidator(_base64)]
+Data = Annotated[Base64, AfterValidator(_not_empty)]
+MediaType = Annotated[str, AfterValidator(_media_type)]
+
+
 class TextBlock(Wire):
     """Text."""
 
@@ -174,8 +201,8 @@ class ImageBlock(Wire):
     """An image, base64."""
 
     type: Literal["image"]
-    data: str
-    mime_type: str
+    data: Data
+    mime_type: MediaType
     uri: str | None = None
 
 
@@ -183,8 +210,8 @@ class AudioBlock(Wire):
     """A sound, base64."""
 
     type: Literal["audio"]
-    data: str
-    mime_type: str
+    data: Data
+    mime_type: MediaType
 
 
 class LinkBlock(Wire):
@@ -211,15 +238,28 @@ class BlobResource(Wire):
     """Embedded bytes, base64."""
 
     uri: str
-    blob: str
+    blob: Base64
     mime_type: str | None = None
+
+
+def _contents(value: Any) -> str:
+    """Which of the two an embedded resource is meant to be."""
+    match value:
+        case {"text": str()}:
+            return "text"
+        case {"blob": _}:
+            return "blob"
+    return "text"
 
 
 class ResourceBlock(Wire):
     """An embedded resource."""
 
     type: Literal["resource"]
-    resource: TextResource | BlobResource
+    resource: Annotated[
+        Annotated[TextResource, Tag("text")] | Annotated[BlobResource, Tag("blob")],
+        Discriminator(_contents),
+    ]
 
 
 Block = Annotated[
@@ -232,6 +272,9 @@ class Prompt(Wire):
 
     session_id: str
     prompt: list[Block]
+    trace: Annotated[Mapping[str, str], BeforeValidator(trace_of)] = Field(
+        default_factory=dict, alias="_meta"
+    )
 
 
 class Steering(Wire):
@@ -269,6 +312,3 @@ def _explain(failure: ValidationError) -> str:
     if error["type"] == "union_tag_invalid":
         problem = "{discriminator} must be one of {expected_tags}".format(**error["ctx"])
     return f"invalid params: {where}: {problem}"
-    trace: Annotated[Mapping[str, str], BeforeValidator(trace_of)] = Field(
-        default_factory=dict, alias="_meta"
-    )

@@ -269,11 +269,12 @@ async def _read_to_end(events: AsyncGenerator[ServerSentEvent, None]) -> None:
 
 
 def unsupported(request: ModelRequest, info: ModelInfo) -> str | None:
-    """Why the newest message cannot be put to this model, if it cannot.
+    """Why the newest thing that was said cannot be put to this model, if it cannot.
 
-    Older ones are not held against it: what they carry is named in their place.
+    Older messages, and context, are not held against it: what they carry is named in their place.
     """
-    last = next((m for m in reversed(request.messages) if isinstance(m, UserMessage)), None)
+    said = (m for m in reversed(request.messages) if isinstance(m, UserMessage))
+    last = next((message for message in said if message.source != "context"), None)
     for block in last.content if last is not None else ():
         if isinstance(block, Audio) and not info.audio:
             return f"{info.id} takes no audio: send text, or choose a model that does"

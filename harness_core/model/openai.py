@@ -25,7 +25,7 @@ from harness_core.model.arguments import sendable
 from harness_core.model.http import Endpoint, HttpModel
 from harness_core.model.openai_stream import ChatDecoder
 from harness_core.model.protocol import ModelInfo, ModelRequest, ToolSpec
-from harness_core.model.readable import picture, readable
+from harness_core.model.readable import blank, picture, readable
 
 AUDIO_FORMATS = {
     "audio/wav": "wav",
@@ -100,17 +100,18 @@ class OpenAIModel(HttpModel):
 
     def _message(self, message: Message) -> Iterator[Json]:
         match message:
-            case UserMessage(content=content):
+            case UserMessage(content=content) if not all(map(blank, content)):
                 yield {"role": "user", "content": self._told(content)}
             case ToolMessage(call_id=id, content=content):
                 # Only text may stand here; pictures follow in a message of their own.
                 text = "\n".join(map(readable, content))
                 yield {"role": "tool", "tool_call_id": id, "content": text}
-            case AssistantMessage() if message.text or message.calls:
+            case AssistantMessage() if message.text.strip() or message.calls:
                 yield self._assistant(message)
 
     def _assistant(self, message: AssistantMessage) -> Json:
-        said: dict[str, Json] = {"role": "assistant", "content": message.text or None}
+        text = message.text if message.text.strip() else None
+        said: dict[str, Json] = {"role": "assistant", "content": text}
         if message.calls:
             said["tool_calls"] = [_call(call) for call in message.calls]
         if message.calls and self._reasoning_field:
@@ -126,7 +127,9 @@ class OpenAIModel(HttpModel):
         return "\n".join(map(readable, blocks))
 
     def _parts(self, blocks: Iterable[UserBlock | ResultBlock]) -> list[Json]:
-        return [self._shown(block) or _text(readable(block)) for block in blocks]
+        return [
+            self._shown(block) or _text(readable(block)) for block in blocks if not blank(block)
+        ]
 
     def _shown(self, block: UserBlock | ResultBlock) -> Json:
         """The block as something to look at or listen to; ``None`` if only text will do."""

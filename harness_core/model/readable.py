@@ -6,6 +6,7 @@ tell a quoted file from what the person said.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from harness_core.content import (
@@ -20,6 +21,8 @@ from harness_core.content import (
 
 PICTURES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 """The image types that every model with eyes can see."""
+
+_BASE64 = re.compile("[A-Za-z0-9+/]*={0,2}")
 
 
 def readable(block: UserBlock | ResultBlock) -> str:
@@ -44,14 +47,24 @@ def joined(blocks: Iterable[UserBlock | ResultBlock]) -> str:
     return "\n".join(readable(block) for block in blocks)
 
 
+def blank(block: object) -> bool:
+    """Whether a block is text that says nothing: some providers refuse a whole request for it."""
+    return isinstance(block, Text) and not block.text.strip()
+
+
 def picture(block: object) -> Image | None:
     """The image that a block is or embeds, of a type that models can see."""
     match block:
-        case Image(mime_type=mime) if mime in PICTURES:
+        case Image(data=data, mime_type=mime) if data and mime in PICTURES:
             return block
-        case Resource(blob=str(data), mime_type=str(mime), uri=uri) if mime in PICTURES:
+        case Resource(blob=str(data), mime_type=str(mime), uri=uri) if data and mime in PICTURES:
             return Image(data, mime, uri)
     return None
+
+
+def is_base64(text: str) -> bool:
+    """Whether ``text`` is base64 in its strict form: nothing else in it, and padded."""
+    return len(text) % 4 == 0 and _BASE64.fullmatch(text) is not None
 
 
 def byte_size(base64: str) -> int:

@@ -28,7 +28,7 @@ from harness_core.content import (
 from harness_core.model.arguments import sendable
 from harness_core.model.http import HttpModel
 from harness_core.model.protocol import ModelRequest, ToolSpec
-from harness_core.model.readable import picture, readable
+from harness_core.model.readable import blank, picture, readable
 from harness_core.model.responses_stream import ResponseDecoder
 from harness_core.model.seals import unseal
 
@@ -70,7 +70,7 @@ class ResponsesModel(HttpModel):
 
     def _items(self, message: Message) -> Iterable[Json]:
         match message:
-            case UserMessage(content=content):
+            case UserMessage(content=content) if not all(map(blank, content)):
                 yield {"type": "message", "role": "user", "content": self._parts(content)}
             case AssistantMessage(content=said):
                 yield from self._said(said)
@@ -84,7 +84,7 @@ class ResponsesModel(HttpModel):
         for block in blocks:
             if isinstance(block, Reasoning):
                 thoughts += self._thought(block)
-            elif not isinstance(block, Text) or block.text:
+            elif not blank(block):
                 yield from thoughts
                 yield _call(block) if isinstance(block, ToolCall) else _spoken(block)
                 thoughts = []
@@ -107,6 +107,7 @@ class ResponsesModel(HttpModel):
         return [
             self._shown(block) or {"type": "input_text", "text": readable(block)}
             for block in blocks
+            if not blank(block)
         ]
 
     def _shown(self, block: UserBlock | ResultBlock) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,9 +16,13 @@ from acp_server.limits import Budget
 from acp_server.rpc import RpcError
 from acp_server.wire.v1 import Prompt, validate
 from harness_core.content import Audio, Image, Resource, ResourceLink, Text, UserBlock
+from harness_core.model.readable import PICTURES
 
 TEXT = st.text("aä\n\u2028", max_size=5)
 MAYBE = st.none() | TEXT
+DATA = st.binary(max_size=5).map(lambda data: b64encode(data).decode())
+NOTHING = {"type": "text", "text": ""}
+PNG, JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0"
 
 
 def given_only(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,7 +35,12 @@ def block(kind: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict
 
 BLOCKS = st.one_of(
     block("text", text=TEXT),
-    block("image", data=TEXT, mimeType=TEXT, uri=MAYBE),
+    block(
+        "image",
+        data=DATA.map(lambda data: "AAAA" + data),
+        mimeType=st.sampled_from(sorted(PICTURES)),
+        uri=MAYBE,
+    ),
     block(
         "resource_link",
         uri=TEXT,
@@ -48,7 +58,7 @@ BLOCKS = st.one_of(
     ),
     block(
         "resource",
-        resource=st.fixed_dictionaries({"uri": TEXT, "blob": TEXT, "mimeType": MAYBE}).map(
+        resource=st.fixed_dictionaries({"uri": TEXT, "blob": DATA, "mimeType": MAYBE}).map(
             given_only
         ),
     ),
@@ -59,29 +69,81 @@ def taken(*prompt: dict[str, Any]) -> tuple[UserBlock, ...]:
     return blocks_of(validate(Prompt, {"sessionId": "s", "prompt": list(prompt)}).prompt)
 
 
-@given(st.lists(BLOCKS, min_size=1, max_size=4))
+def refused(*prompt: dict[str, Any]) -> str:
+    """Why a prompt is refused."""
+    with pytest.raises(RpcError) as caught:
+        taken(*prompt)
+    assert caught.value.code == INVALID_PARAMS
+    return caught.value.message
+
+
+def empty(wire: dict[str, Any]) -> bool:
+    return wire["type"] == "text" and not wire["text"].strip()
+
+
+@given(st.lists(BLOCKS, max_size=4))
 def test_what_a_client_sends_is_what_it_would_be_shown(prompt: list[dict[str, Any]]) -> None:
-    assert [block_of(block) for block in taken(*prompt)] == prompt
+    """Requirement V1-TURN-10: but for empty text, and a prompt of nothing else is refused."""
+    if all(map(empty, prompt)):
+        assert refused(*prompt) == "prompt is empty: write something, or attach something"
+    else:
+        shown_again = [block_of(block) for block in taken(*prompt)]
+        assert shown_again == [wire for wire in prompt if wire != NOTHING]
 
 
 @given(BLOCKS)
 def test_annotations_and_nulls_change_nothing(wire: dict[str, Any]) -> None:
     noisy = {**wire, "annotations": None, "field_meta": None, "_meta": {"a": 1}, "x": 1}
-    assert taken(noisy) == taken(wire)
+    more = {"type": "text", "text": "a"}
+    assert taken(more, noisy) == taken(more, wire)
 
 
 def test_an_empty_prompt_is_refused() -> None:
-    with pytest.raises(RpcError) as caught:
-        taken()
-    assert caught.value.code == INVALID_PARAMS
-    assert "prompt" in caught.value.message
+    assert "prompt" in refused()
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t", "\u2003"])
+def test_blank_text_alone_is_an_empty_prompt(blank: str) -> None:
+    text = {"type": "text", "text": blank}
+    assert "prompt is empty" in refused(text, NOTHING, text)
+
+
+def image(data: bytes | str, mime: str = "image/png") -> dict[str, Any]:
+    """An image of these bytes, or with this as its data."""
+    text = data if isinstance(data, str) else b64encode(data).decode()
+    return {"type": "image", "data": text, "mimeType": mime}
+
+
+@pytest.mark.parametrize(
+    ("data", "named", "meant"),
+    [
+        (PNG, "image/png", "image/png"),
+        (PNG, "image/jpeg", "image/png"),
+        (PNG, "application/octet-stream", "image/png"),
+        (JPEG, "image/jpg", "image/jpeg"),
+        (b"RIFF1234WEBP", "image/webp; q=1", "image/webp"),
+        (b"GIF89a", "IMAGE/GIF", "image/gif"),
+        (b"unknown", "image/gif", "image/gif"),
+    ],
+)
+def test_an_image_is_what_its_bytes_say(data: bytes, named: str, meant: str) -> None:
+    assert taken(image(data, named)) == (Image(b64encode(data).decode(), meant),)
+
+
+@pytest.mark.parametrize("mime", ["image/bmp", "image/svg+xml", "application/pdf", "text/plain"])
+def test_an_image_that_no_model_can_see_is_refused(mime: str) -> None:
+    assert "PNG, JPEG, GIF or WebP" in refused({"type": "text", "text": "a"}, image(b"<x/>", mime))
+
+
+def test_line_breaks_in_data_are_left_out() -> None:
+    assert taken(image("AAAA\r\nAAAA\n")) == (Image("AAAAAAAA", "image/png"),)
+    wire = {"type": "resource", "resource": {"uri": "file:///a", "blob": "AA\nAA\n"}}
+    assert taken(wire) == (Resource("file:///a", blob="AAAA"),)
 
 
 def test_what_was_not_offered_is_refused_by_name() -> None:
-    with pytest.raises(RpcError) as caught:
-        taken({"type": "text", "text": "a"}, {"type": "audio", "data": "", "mimeType": "audio/wav"})
-    assert caught.value.code == INVALID_PARAMS
-    assert "audio" in caught.value.message
+    sound = {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}
+    assert "audio" in refused({"type": "text", "text": "a"}, sound)
 
 
 def test_a_sound_of_a_tool_is_a_block_like_others() -> None:

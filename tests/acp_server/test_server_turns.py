@@ -89,6 +89,13 @@ async def test_links_and_embedded_files_reach_the_model(tmp_path: Path, flags: F
         [{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}],
         [{"type": "text", "text": "a"}, {"type": "video"}],
         [{"type": "text"}],
+        [{"type": "text", "text": ""}],
+        [{"type": "text", "text": ""}, {"type": "text", "text": " \n"}],
+        [{"type": "text", "text": "a"}, {"type": "image", "data": "", "mimeType": "image/png"}],
+        [{"type": "text", "text": "a"}, {"type": "image", "data": "%", "mimeType": "image/png"}],
+        [{"type": "text", "text": "a"}, {"type": "image", "data": "AAAA", "mimeType": ""}],
+        [{"type": "text", "text": "a"}, {"type": "image", "data": "AAAA", "mimeType": "image/x"}],
+        [{"type": "resource", "resource": {"uri": "file:///a", "blob": "%"}}],
     ],
 )
 async def test_a_prompt_that_cannot_be_taken_begins_no_turn(

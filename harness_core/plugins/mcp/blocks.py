@@ -20,6 +20,7 @@ from mcp_types import (
 from mcp_types import ResourceLink as Link
 
 from harness_core.content import Audio, Image, Resource, ResourceLink, ResultBlock, Text
+from harness_core.model.readable import is_base64
 from harness_core.tools.tool import ToolOutput
 
 
@@ -37,7 +38,7 @@ def block_of(block: ContentBlock) -> ResultBlock:
         case TextContent(text=text):
             return Text(text)
         case ImageContent(data=data, mime_type=mime):
-            return Image(data, mime)
+            return _image(data, mime)
         case AudioContent(data=data, mime_type=mime):
             return Audio(data, mime)
         case Link():
@@ -46,6 +47,11 @@ def block_of(block: ContentBlock) -> ResultBlock:
             )
         case EmbeddedResource(resource=resource):
             return _resource(resource)
+
+
+def _image(data: str, mime: str) -> ResultBlock:
+    """An image, unless it is none: a provider would refuse it with every later request."""
+    return Image(data, mime) if is_base64(data) else Text(f"(an image of type {mime}, not base64)")
 
 
 def _resource(resource: TextResourceContents | BlobResourceContents) -> Resource:
@@ -64,7 +70,7 @@ def _read(resource: TextResourceContents | BlobResourceContents) -> ResultBlock:
     if isinstance(resource, TextResourceContents):
         return Text(resource.text)
     mime = resource.mime_type or ""
-    return Image(resource.blob, mime) if mime.startswith("image/") else _resource(resource)
+    return _image(resource.blob, mime) if mime.startswith("image/") else _resource(resource)
 
 
 def prompt_of(result: GetPromptResult) -> Sequence[ResultBlock]:

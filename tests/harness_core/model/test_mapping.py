@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harness_core.content import (
     AssistantMessage,
@@ -268,6 +271,71 @@ def test_sounds() -> None:
     for model in (CHAT, RESPONSES, listening["openai-responses"], ANTHROPIC):
         request = ModelRequest(ModelConfig(model.info.id), "", [WAV])
         assert "takes no audio" in (unsupported(request, model.info) or "")
+
+
+def test_what_cannot_be_shown_is_refused_of_the_newest_words_alone() -> None:
+    """Context that was put beside a prompt neither hides what it attaches nor counts itself."""
+    picture = UserMessage("m1", (Text("see"), PNG))
+    beside = UserMessage("m1-links", (Text("read"),), source="context")
+    blind = made("openai", images=False).info
+
+    def complaint(*messages: Message) -> str:
+        return unsupported(ModelRequest(ModelConfig("m"), "", messages), blind) or ""
+
+    assert "takes no images" in complaint(picture)
+    assert "takes no images" in complaint(picture, beside)
+    assert complaint(picture, HELLO) == ""
+    assert complaint(HELLO, UserMessage("m2", (PNG,), source="context")) == ""
+
+
+BLOCKS = st.sampled_from(
+    [
+        Text(""),
+        Text(" \n"),
+        Text("a"),
+        PNG,
+        Image("", "image/png"),
+        Resource("file:///empty.png", blob="", mime_type="image/png"),
+        Resource("file:///empty.txt", text=""),
+    ]
+)
+SAID = st.lists(BLOCKS, max_size=3).map(tuple)
+ANSWERED = st.lists(st.sampled_from([Text(""), Text(" "), Text("a"), Reasoning("")]), max_size=2)
+TURNS = st.lists(
+    st.builds(lambda said: UserMessage("m", said), SAID)
+    | st.builds(lambda said: AssistantMessage(tuple(said)), ANSWERED)
+    | st.builds(lambda said: AssistantMessage((*said, ToolCall("c", "ls", "{}"))), ANSWERED)
+    | st.builds(lambda said: ToolMessage("c", "ls", said), SAID),
+    max_size=5,
+)
+
+
+def empty_parts(value: Any) -> Iterator[Any]:
+    """Whatever of a request a provider may refuse as empty."""
+    match value:
+        case {"role": "tool"}:
+            return
+        case {"content": ""} | {"content": []} | {"data": ""}:
+            yield value
+        case {"content": None} if "tool_calls" not in value:
+            yield value
+        case {"type": "text" | "input_text" | "output_text", "text": str(text)} if not text.strip():
+            yield value
+        case {"role": str(), "content": str(text)} if not text.strip():
+            yield value
+        case str(text) if text.endswith(";base64,"):
+            yield value
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for one in inner:
+        yield from empty_parts(one)
+
+
+@settings(deadline=None)
+@given(TURNS)
+def test_nothing_empty_is_sent(messages: list[Message]) -> None:
+    seeing = (made("openai", images=True), made("openai-responses", images=True), ANTHROPIC)
+    for model in (CHAT, RESPONSES, *seeing):
+        assert list(empty_parts(sent(model, HELLO, *messages))) == []
 
 
 @row("links and text files")
