@@ -114,6 +114,34 @@ async def test_a_prompt_that_cannot_be_taken_begins_no_turn(
         assert editor.screen(session).text() == "[user] !context"
 
 
+async def test_empty_text_is_left_out(tmp_path: Path, flags: Flags) -> None:
+    link = {"type": "resource_link", "uri": "https://a.example/b", "name": "b"}
+    async with local(flags) as editor:
+        session = await editor.open(tmp_path)
+        await editor.turn(session, "", "!context", "", link, "")
+        assert editor.screen(session).text() == "[user] !context\n[b](https://a.example/b)"
+
+
+@pytest.mark.parametrize(
+    ("block", "title"),
+    [
+        ({"type": "image", "data": "AAAA", "mimeType": "image/png"}, "Image"),
+        ({"type": "resource_link", "uri": "https://a.example/b", "name": "b.md"}, "b.md"),
+        ({"type": "resource", "resource": {"uri": "file:///p/in.py", "text": "x"}}, "in.py"),
+    ],
+)
+async def test_a_session_that_began_with_an_attachment_alone_is_listed(
+    tmp_path: Path, flags: Flags, block: dict[str, Any], title: str
+) -> None:
+    async with local(flags) as editor:
+        session = await editor.open(tmp_path)
+        assert await editor.turn(session, block) == "end_turn"
+        listed = (await editor.request("session/list", {"cwd": str(tmp_path)}))["sessions"]
+        assert [(info["sessionId"], info["title"]) for info in listed] == [(session, title)]
+        titles = [u.get("title") for u in editor.updates(session) if "title" in u]
+        assert titles == [title]
+
+
 async def test_meta_never_passes_for_a_parameter(tmp_path: Path, flags: Flags) -> None:
     async with local(flags) as editor:
         session = await editor.open(tmp_path)
