@@ -35,6 +35,7 @@ from harness_core.model.settings import ModelSettings
 from harness_core.plugins import (
     approvals,
     instructions,
+    links,
     local_commands,
     mcp,
     options,
@@ -69,6 +70,7 @@ Plugin = Callable[["Harness"], None]
 DEFAULT_PLUGINS: tuple[Plugin, ...] = (
     instructions.install,
     skills.install,
+    links.install,
     mcp.install,
     approvals.install,
     options.install,

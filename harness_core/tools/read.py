@@ -10,6 +10,7 @@ from pathlib import Path
 from harness_core.content import Image, Json, ResourceLink, ResultBlock, Text
 from harness_core.tools import cards
 from harness_core.tools.disk import head, size_of
+from harness_core.tools.files import Files
 from harness_core.tools.text import lines, visible
 from harness_core.tools.tool import (
     Arguments,
@@ -60,13 +61,8 @@ class Read(Tool[ReadArguments]):
     schema = Schema(ReadArguments)
 
     async def execute(self, arguments: ReadArguments, context: ToolContext) -> ToolOutput:
-        path = context.files.resolve(arguments.path)
-        with context.files.explained(path):
-            mime_type = image_type(head(path))
-            if mime_type:
-                return _image(path, mime_type, context.files.name(path))
-        text = await context.files.read(path)
-        return ToolOutput.text(page(text, arguments.offset, arguments.limit))
+        files, path = context.files, arguments.path
+        return ToolOutput(await contents(files, path, arguments.offset, arguments.limit))
 
     def present_call(self, arguments: Mapping[str, Json], cwd: str) -> Card:
         path = cards.string(arguments, "path")
@@ -82,6 +78,21 @@ class Read(Tool[ReadArguments]):
         images = (block for block in outcome.content if isinstance(block, Image))
         pictures = tuple(_picture(image, path) for image in images)
         return Card(content=pictures or cards.code_blocks(outcome.content))
+
+
+async def contents(
+    files: Files, path: str, offset: int = 1, limit: int = PAGE_LINES
+) -> tuple[ResultBlock, ...]:
+    """A file as models are shown it: an image and its name, or a ``page`` of text.
+
+    Raises ``ToolError``.
+    """
+    place = files.resolve(path)
+    with files.explained(place):
+        mime_type = image_type(head(place))
+        if mime_type:
+            return _image(place, mime_type, files.name(place))
+    return (Text(page(await files.read(place), offset, limit)),)
 
 
 def page(text: str, offset: int = 1, limit: int = PAGE_LINES) -> str:
@@ -122,7 +133,7 @@ def image_type(start: bytes) -> str | None:
     return next((mime_type for magic, mime_type in _MAGIC if start.startswith(magic)), None)
 
 
-def _image(path: Path, mime_type: str, name: str) -> ToolOutput:
+def _image(path: Path, mime_type: str, name: str) -> tuple[ResultBlock, ...]:
     size = path.stat().st_size
     if size > IMAGE_BYTES:
         raise ToolError(
@@ -131,7 +142,7 @@ def _image(path: Path, mime_type: str, name: str) -> ToolOutput:
         )
     data = base64.b64encode(path.read_bytes()).decode()
     image = Image(data, mime_type, path.as_uri())
-    return ToolOutput((Text(f"{name} ({mime_type}, {size_of(size)})"), image))
+    return Text(f"{name} ({mime_type}, {size_of(size)})"), image
 
 
 def _picture(image: Image, path: str) -> ResultBlock:
