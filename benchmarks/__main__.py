@@ -17,9 +17,14 @@ from pathlib import Path
 
 from benchmarks.agent import Agent
 from conformance.model_server import ModelServer, Repeat, Reply
+from harness_core.bus import Bus
+from harness_core.facts import SessionTitle
+from harness_core.journal.jsonl import JsonlJournal
+from harness_core.session import Session, SessionHeader
 
 BASELINE = "import asyncio, anyio, pydantic, orjson, jsonrpcserver"
 DELTAS = 5_000
+SESSIONS = 2_000
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,33 @@ def long_turn(scratch: Path, times: int) -> list[Row]:
     ]
 
 
+def listing(scratch: Path, times: int) -> list[Row]:
+    """Pages of the list of many sessions, of which the index knows."""
+    journal = JsonlJournal(scratch / "sessions")
+    for number in range(SESSIONS):
+        header = SessionHeader(f"s{number}", f"/project/{number % 50}", number)
+        session = Session(header, journal.create(header), Bus())
+        session.append(SessionTitle(f"Session {number}"))
+        session.close()
+    with Agent(scratch) as agent:
+        agent.start(scratch)
+        cursor = agent.call("session/list", {})["nextCursor"]
+
+        def page(params: dict[str, str]) -> float:
+            began = time.perf_counter()
+            agent.call("session/list", params)
+            return time.perf_counter() - began
+
+        first = median(lambda: page({}), times)
+        near = median(lambda: page({"cwd": "/project/7"}), times)
+        more = median(lambda: page({"cursor": cursor}), times)
+    return [
+        Row(f"session/list of {SESSIONS}, first page", f"{first * 1e3:.1f} ms"),
+        Row("… of one directory", f"{near * 1e3:.1f} ms"),
+        Row("… a further page", f"{more * 1e3:.1f} ms"),
+    ]
+
+
 @contextmanager
 def model_server() -> Iterator[str]:
     """A loopback model that streams ``DELTAS`` deltas, in a thread of its own; its base URL."""
@@ -163,6 +195,7 @@ def main() -> int:
             *short_turns(scratch, times * 10),
             *long_turn(scratch, times),
             *over_http(scratch, times),
+            *listing(scratch, times),
         ]
     marks = {True: "met", False: "MISSED", None: ""}
     for row in rows:
