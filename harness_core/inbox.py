@@ -84,6 +84,10 @@ class Inbox:
         self._waking.clear()
         return taken
 
+    def calm(self) -> None:
+        """What was steered stays, and begins no turn of its own any more."""
+        self._waking.clear()
+
     def remove(self, id: str) -> UserMessage | None:
         """Take back what no turn has claimed; ``None`` if it is not here."""
         for lane in (self._prompts, self._steering):

@@ -516,6 +516,19 @@ async def test_a_cancel_leaves_queued_prompts_alone() -> None:
         assert w.all(TurnStart)[1].messages == (second,)
 
 
+async def test_what_was_steered_before_a_cancel_begins_no_turn_and_goes_with_the_next() -> None:
+    async with world(paced(1000.0), said("done")) as w:
+        w.send()
+        await anyio.sleep(1)
+        w.agent.steer(w.message("and this", "steering"))
+        w.agent.cancel()
+        await w.idle()
+        assert [fact.messages for fact in w.all(TurnStart)] == [("m1",)]
+        assert (await w.turn()).kind == "completed"
+        assert w.last(TurnStart).messages == ("m2", "m3")
+        assert [said.message.id for said in w.all(UserSaid)] == ["m1", "m2", "m3"]
+
+
 async def test_a_model_that_ignores_cancellation_is_stopped_at_its_next_chunk() -> None:
     async def deaf(_: object):
         while True:
