@@ -198,9 +198,9 @@ class Agent:
     def cancel(self, cause: Cause = "user", why: str | None = None) -> None:
         """End the running turn. Queued prompts stay; what was steered goes with the next of them.
         Idle, or a second time: no effect."""
+        self.inbox.calm()
         if self.turn is not None:
             self.turn.cancel(cause, why)
-            self.inbox.calm()
 
     def discard(self, id: str, why: str = "cancelled") -> bool:
         """Take a message back before a turn claims it; whether it was still waiting."""

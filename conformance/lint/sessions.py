@@ -52,13 +52,17 @@ def closed(dialogue: Dialogue) -> Iterator[Broken]:
 
 
 def _closed_by(session: Session, index: int) -> Message | None:
-    """The answer that closed the session, if nothing has opened it again since."""
-    answers = [span.request.answer for span in session.closes if span.end < index]
-    done = [answer for answer in answers if answer and answer.result is not None]
+    """The answer that closed the session, if nothing was asked since that opens it again.
+
+    What follows a close on the wire follows it at the agent, also before that has answered.
+    """
+    closed = [span for span in session.closes if span.end < index]
+    done = [span for span in closed if (a := span.request.answer) and a.result is not None]
     if not done:
         return None
     reopened = [span.start for span in (*session.loads, *session.resumes) if span.start < index]
-    return done[-1] if max(reopened, default=-1) < done[-1].index else None
+    last = done[-1]
+    return last.request.answer if max(reopened, default=-1) < last.start else None
 
 
 def _naming(dialogue: Dialogue) -> Iterator[Message]:

@@ -491,6 +491,21 @@ def test_terminal_login_is_offered_only_to_clients_that_can(offered: bool) -> No
     assert bool(judged(talk.frames, "gate.login")) is not offered
 
 
+@pytest.mark.parametrize("method", ["session/load", "session/resume"])
+@pytest.mark.parametrize("first", [True, False])
+def test_a_session_asked_for_behind_its_close_is_open(method: str, first: bool) -> None:
+    """Pipelined, before the close is answered; asked for before the close it is closed by it."""
+    talk = Talk().start()
+    again: dict[str, Any] = {"sessionId": "s1", "cwd": "/proj", "mcpServers": []}
+    opening = talk.ask(method, **again) if first else None
+    close = talk.ask("session/close", sessionId="s1")
+    opening = opening or talk.ask(method, **again)
+    talk.answer(close, {})
+    talk.update("s1", "usage_update", used=1, size=2)
+    talk.answer(opening, {})
+    assert bool(judged(talk.frames, "session.closed")) is first
+
+
 def test_without_a_seen_initialize_no_capability_is_judged() -> None:
     talk = Talk()
     talk.prompt()
