@@ -59,7 +59,7 @@ def scope_of(tool: str, kind: str, arguments: Mapping[str, Json]) -> Scope:
     if tool.startswith("mcp__"):
         return Scope(tool, f"`{tool.removeprefix('mcp__').replace('__', ': ')}`")
     if kind in EDITS:
-        return Scope(tool, f"{tool} of files in this project")
+        return Scope(tool, f"{tool} of files")
     return Scope(tool, f"`{tool}`")
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -22,6 +23,7 @@ from harness_core.plugins.rule_store import RuleStore
 from harness_core.plugins.rules import Rule
 from harness_core.tools.pipeline import APPROVE, PRE_EXECUTE, Approval, ApprovalRequest, Verdict
 from harness_core.tools.pipeline import Call as ToolRun
+from harness_core.tools.tool import Kind
 from tests.harness_core.kit import VIRTUAL, Doing, World, adopt, call, echo, refuse, world
 
 pytestmark = pytest.mark.anyio
@@ -245,6 +247,19 @@ async def test_with_a_store_an_answer_lasts_for_the_project_until_it_is_revoked(
         assert not w.harness.memory.revoke(w.agent, rule.scope)
         await w.turn()
         assert len(again.asked) == 1
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+async def test_an_always_says_once_how_long_it_holds(kind: Kind, tmp_path: Path) -> None:
+    change = Doing("change", echo, "changes")
+    change.kind = kind
+    async with world(*script("change", "change"), tools=[change], settings=ASK) as w:
+        person = Person(w, "allow-once", "allow-once")
+        await w.turn()
+        w.harness.memory.store = RuleStore(tmp_path / "rules.json")
+        await w.turn()
+        lasting = [re.findall(r"in this \w+", label) for label in person.asked]
+        assert lasting == [["in this session"], ["in this project"]]
 
 
 async def test_a_rule_of_the_session_alone_is_revoked_there() -> None:
