@@ -90,8 +90,8 @@ class Server:
         with contextlib.suppress(asyncio.CancelledError):
             await life
         self._outbox.finish()
+        self._heed_no_signals()
         self._writer.close(LAST_BYTES)
-        self._leave()
 
     async def _live(self) -> None:
         """Bring up the harness when it is wanted, and take it down when the client has gone."""
@@ -125,13 +125,14 @@ class Server:
             loop.add_signal_handler(signal.SIGTERM, self._gone.set)
         signal.signal(signal.SIGINT, lambda *_: None)  # unlike SIG_IGN not inherited by children
 
-    def _leave(self) -> None:
+    def _heed_no_signals(self) -> None:
         """All is said and saved: a client that loses patience now does not make it look like a
         failure. An ignored signal stays ignored while the interpreter shuts down; a handled one
         does not."""
         with contextlib.suppress(NotImplementedError):
             asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
 
     # --- in and out ----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,21 @@ async def test_sigterm_while_a_command_runs(tmp_path: Path, env: Env) -> None:
         assert await editor.process.wait(TIMEOUT) == 0
         assert survivors(editor.process.marker) == []
     await goes_on(tmp_path, env, session)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_signals_while_it_leaves_change_nothing(
+    tmp_path: Path, env: Env, number: signal.Signals
+) -> None:
+    async with spawned(tmp_path, env) as editor:
+        await editor.open(tmp_path)
+        editor.close_stdin()
+        await editor.until(lambda: editor.process.ended, "end of stdout")
+        with suppress(ProcessLookupError):
+            while editor.process.code is None:
+                os.kill(editor.process.pid, number)
+                await asyncio.sleep(0)
+        assert await editor.process.wait(TIMEOUT) == 0
 
 
 async def test_a_client_that_closes_its_reading_end(tmp_path: Path, env: Env) -> None:
