@@ -9,8 +9,9 @@ import hashlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,11 @@ import pytest
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / ".cache" / "clients"
 OLDEST_NODE = 20
+OLDEST_PYTHON = (3, 12)
+KEPT = (".pyenv/versions", ".local/share/uv/python")
+"""Where a home keeps interpreters that are not on the ``PATH``, each in a folder of its own."""
+PIP_INSTALL = ["-m", "pip", "install", "--quiet", "--no-compile", "--no-deps"]
+"""Installs what is named, nothing that it asks for, and compiles what is used when it is used."""
 PATIENCE = 300.0
 """Seconds that an installation may take."""
 
@@ -65,22 +71,42 @@ def npm_ci(folder: Path) -> None:
 
 def from_pypi(name: str, version: str) -> Path:
     """A package without its dependencies, in a folder of its own. Skips where pip cannot get it."""
-    folder = CACHE / f"{name}-{version}"
-    with locked(CACHE / f"{name}.lock"):
-        if not folder.exists():
-            scratch = folder.with_suffix(".part")
-            shutil.rmtree(scratch, ignore_errors=True)
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
-            done = subprocess.run(
-                [*pip, str(scratch), f"{name}=={version}"],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=PATIENCE,
-            )
-            if done.returncode:
-                pytest.skip(f"pip cannot install {name} {version} here")
-            scratch.rename(folder)
-    return folder
+
+    def fill(folder: Path) -> Iterator[list[str]]:
+        yield [sys.executable, *PIP_INSTALL, "--target", str(folder), f"{name}=={version}"]
+
+    return _kept(name, CACHE / f"{name}-{version}", fill)
+
+
+def environment(name: str) -> Path:
+    """The Python of an environment that has the packages of ``NAME.txt`` and no others.
+
+    Skips where there is no interpreter that is new enough, and where pip cannot get the packages.
+    """
+    pins = HERE / f"{name}.txt"
+    python = _newer_python()
+    digest = hashlib.sha256(python.encode() + pins.read_bytes()).hexdigest()[:16]
+    interpreter = Path("bin", "python")
+
+    def fill(folder: Path) -> Iterator[list[str]]:
+        yield [python, "-m", "venv", str(folder)]
+        yield [str(folder / interpreter), *PIP_INSTALL, "--requirement", str(pins)]
+
+    return _kept(name, CACHE / f"{name}-{digest}", fill) / interpreter
+
+
+@cache
+def _newer_python() -> str:
+    """An interpreter for clients that need a newer one than we do."""
+    named = [shutil.which(f"python3.{minor}") for minor in range(OLDEST_PYTHON[1], 20)]
+    folders = [Path(sys.base_prefix).parent, *(Path.home() / folder for folder in KEPT)]
+    kept = [str(python) for folder in folders for python in folder.glob("*/bin/python3")]
+    asked = f"import sys, ensurepip, venv; sys.exit(sys.version_info < {OLDEST_PYTHON})"
+    for python in filter(None, [sys.executable, *named, *sorted(kept)]):
+        # What is named may be a shim that only says that its version is not in use.
+        if not subprocess.run([python, "-c", asked], capture_output=True).returncode:
+            return python
+    pytest.skip(f"no Python from {'.'.join(map(str, OLDEST_PYTHON))} on is installed")
 
 
 def from_npm(name: str, packages: Mapping[str, str]) -> Path:
@@ -89,25 +115,36 @@ def from_npm(name: str, packages: Mapping[str, str]) -> Path:
     Their install scripts run: the package ``node`` fetches the right one of its kind like that.
     """
     wanted = [f"{package}@{version}" for package, version in packages.items()]
-    folder = CACHE / "-".join(wanted)
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip(f"{name} is installed by npm, and there is none")
+
+    def fill(folder: Path) -> Iterator[list[str]]:
+        yield [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), *wanted]
+
+    return _kept(name, CACHE / "-".join(wanted), fill) / "node_modules"
+
+
+def _kept(name: str, folder: Path, fill: Callable[[Path], Iterable[list[str]]]) -> Path:
+    """The folder, filled by commands if it is not there. Skips where one of them fails."""
     with locked(CACHE / f"{name}.lock"):
         if not folder.exists():
             scratch = folder.with_suffix(".part")
             shutil.rmtree(scratch, ignore_errors=True)
             scratch.mkdir(parents=True)
-            done = subprocess.run(
-                [npm, "install", "--no-audit", "--no-fund", "--prefix", str(scratch), *wanted],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=PATIENCE,
-            )
-            if done.returncode:
-                pytest.skip(f"npm cannot install {' and '.join(wanted)} here")
+            for command in fill(scratch):
+                done = subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    timeout=PATIENCE,
+                )
+                if done.returncode:
+                    pytest.skip(f"{name} cannot be installed here: {done.stderr[-500:]}")
             scratch.rename(folder)
-    return folder / "node_modules"
+    return folder
 
 
 def _run(command: list[str], cwd: Path = HERE) -> str:
