@@ -67,7 +67,8 @@ class ClientTerminals:
         }
         asking = asyncio.ensure_future(self._ask("terminal/create", params))
         try:
-            answer = await asyncio.shield(asking)
+            await asyncio.wait({asking})
+            answer = asking.result()
         except asyncio.CancelledError:
             asking.add_done_callback(self._release_late)
             raise

@@ -175,7 +175,9 @@ class Server:
 
     def _lazily(self, name: str) -> Handler:
         async def handler(inbound: Inbound, params: Params) -> Params:
-            method: Handler = getattr(await asyncio.shield(self._host), name)
+            if not self._host.done():
+                await asyncio.wait({self._host})
+            method: Handler = getattr(self._host.result(), name)
             return await method(inbound, params)
 
         return handler

@@ -203,12 +203,13 @@ class Harness:
         """Read and lock a session in a thread; whoever is cancelled leaves nothing locked."""
         opening = asyncio.ensure_future(anyio.to_thread.run_sync(self.journal.open, id))
         try:
-            return await asyncio.shield(opening)
+            await asyncio.wait({opening})
         except asyncio.CancelledError:
             opening.add_done_callback(_close_unused)
             with anyio.CancelScope(shield=True):
                 await asyncio.wait({opening})
             raise
+        return opening.result()
 
     async def fork(
         self, id: str, cwd: str | Path, roots: Sequence[Path] = (), at: int | None = None

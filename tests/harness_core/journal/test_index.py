@@ -155,6 +155,7 @@ def test_what_other_processes_do_shows_up(root: Path, journal: JsonlJournal, put
     log.close()
     other.delete("t")
     assert [one.id for one in journal.list().sessions] == ["s"]
+    other.close()
 
 
 def test_a_log_that_was_rewritten_is_read_again(
@@ -270,22 +271,20 @@ def test_the_list_says_the_same_of_a_log_however_it_is_read(
 ) -> None:
     """Event by event, in one scan, in pieces, and in memory."""
     numbered = events(data.draw(logs))
-    journal, memory = JsonlJournal(tmp_path_factory.mktemp("same")), MemoryJournal()
+    memory = MemoryJournal()
     entry = Entry.of(HEADER)
-    log, other = journal.create(HEADER), memory.create(HEADER)
-    for event in numbered:
-        entry.feed(event)
-        append(log, [event])
-        append(other, [event])
-        if data.draw(st.booleans()):
-            log.drain()
-            journal.list()
-    log.close()
-    other.close()
-    expected = [entry.summary] if numbered else []
-    assert list(journal.list().sessions) == expected
-    assert list(memory.list().sessions) == expected
-    journal.close()
+    with closing(JsonlJournal(tmp_path_factory.mktemp("same"))) as journal:
+        with closing(journal.create(HEADER)) as log, closing(memory.create(HEADER)) as other:
+            for event in numbered:
+                entry.feed(event)
+                append(log, [event])
+                append(other, [event])
+                if data.draw(st.booleans()):
+                    log.drain()
+                    journal.list()
+        expected = [entry.summary] if numbered else []
+        assert list(journal.list().sessions) == expected
+        assert list(memory.list().sessions) == expected
 
 
 @given(data=st.data())

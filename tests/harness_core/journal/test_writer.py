@@ -336,6 +336,7 @@ def test_a_second_process_with_the_same_new_id_does_not_mix_in(
     append(mine, titles(0, 1))
     mine.drain()
     mine.close()
+    other.close()
     assert list(journal.read("s").events) == theirs
     assert "cannot save" in caplog.text
 

@@ -47,6 +47,7 @@ def app(transport: str) -> Starlette:
 def main(transport: str, port: str) -> None:
     config = uvicorn.Config(app(transport), "127.0.0.1", int(port), log_level="critical")
     socket = config.bind_socket()
+    socket.listen()
     print(socket.getsockname()[1], flush=True)
     uvicorn.Server(config).run([socket])
 

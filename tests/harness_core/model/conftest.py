@@ -65,7 +65,11 @@ def raw_server() -> RawServer:
         answer += b"0\r\n\r\n" if complete else b""
 
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            head = await reader.readuntil(b"\r\n\r\n")
+            try:
+                head = await reader.readuntil(b"\r\n\r\n")
+            except asyncio.IncompleteReadError:  # somebody connected, and asked nothing
+                writer.close()
+                return
             lines = head.decode("latin-1").lower().split("\r\n")
             length = next(line for line in lines if line.startswith("content-length:"))
             await reader.readexactly(int(length.partition(":")[2]))
