@@ -51,6 +51,9 @@ METHODS: Final[Mapping[str, str]] = {
 HEARD: Final = ("session/cancel",)
 """Those that are notifications."""
 
+PARTING: Final = [getattr(signal, n) for n in ("SIGTERM", "SIGHUP") if hasattr(signal, n)]
+"""Signals that say the client has gone; Emacs ends what it started with SIGHUP when it is left."""
+
 LAST_ANSWERS = 5.0
 """Seconds that requests have to be answered after the client closed its end."""
 
@@ -119,19 +122,23 @@ class Server:
         await self._peer.settle(LAST_ANSWERS)
 
     def _heed_signals(self) -> None:
-        """SIGTERM is the same as the end of input (V1-IO-16). An interrupt is the editor's."""
+        """SIGTERM and a hang-up are the same as the end of input (V1-IO-16). An interrupt is the
+        editor's."""
         loop = asyncio.get_running_loop()
-        with contextlib.suppress(NotImplementedError):  # no such thing on Windows
-            loop.add_signal_handler(signal.SIGTERM, self._gone.set)
+        for number in PARTING:
+            if number != signal.SIGTERM and signal.getsignal(number) is signal.SIG_IGN:
+                continue  # started with nohup, as the editor may be
+            with contextlib.suppress(NotImplementedError):  # no such thing on Windows
+                loop.add_signal_handler(number, self._gone.set)
         signal.signal(signal.SIGINT, lambda *_: None)  # unlike SIG_IGN not inherited by children
 
     def _heed_no_signals(self) -> None:
         """All is said and saved: a client that loses patience now does not make it look like a
         failure. An ignored signal stays ignored while the interpreter shuts down; a handled one
         does not."""
-        with contextlib.suppress(NotImplementedError):
-            asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (*PARTING, signal.SIGINT):
+            with contextlib.suppress(NotImplementedError):
+                asyncio.get_running_loop().remove_signal_handler(number)
             signal.signal(number, signal.SIG_IGN)
 
     # --- in and out ----------------------------------------------------------------------------

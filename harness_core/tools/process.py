@@ -50,6 +50,7 @@ async def start(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Ch
         raise
     finally:
         os.close(theirs)
+    watch(process.pid)
     return Child(process, ours, Family(process.pid, mark))
 
 
@@ -93,6 +94,7 @@ class Child:
     def close(self) -> None:
         """Stop reading. What still writes will find its pipe broken."""
         os.close(self._pipe)
+        forget(self._process.pid)
 
     async def read(self) -> bytes:
         """Some output; empty when all processes that could write have closed their end."""
@@ -101,6 +103,11 @@ class Child:
 
 
 if sys.platform == "win32":
+
+    def watch(leader: int) -> None:
+        """Nobody ends a child whose parent was killed."""
+
+    forget = watch
 
     def shell_command(command: str) -> list[str]:
         """``command`` for the system's shell."""
@@ -141,6 +148,11 @@ if sys.platform == "win32":
 else:
     import shutil
     import signal
+
+    from harness_core.tools.warden import Warden
+
+    _WARDEN = Warden()
+    watch, forget = _WARDEN.watch, _WARDEN.forget
 
     def shell_command(command: str) -> list[str]:
         """``command`` for bash, which models write for, or for what there is."""

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
-from acp_server.server import serve
+from acp_server.server import PARTING, serve
 from conformance.client import Answerer, Client, Sent
 from conformance.lint import lint
 from conformance.process import AgentProcess
@@ -182,7 +182,7 @@ async def local(
     editor = Editor(answers or {}, TIMEOUT)
     agent = LocalAgent(editor)
     editor._process = cast(AgentProcess, agent)
-    signals = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signals = {number: signal.getsignal(number) for number in (signal.SIGINT, *PARTING)}
     await agent.connect(flags)
     try:
         yield editor

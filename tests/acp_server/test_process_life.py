@@ -82,10 +82,11 @@ async def test_end_of_input_while_permission_is_asked_for(tmp_path: Path, env: E
         assert await prompt.result() == {"stopReason": "cancelled"}
 
 
-async def test_sigterm_while_a_command_runs(tmp_path: Path, env: Env) -> None:
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+async def test_a_signal_to_leave_while_a_command_runs(tmp_path: Path, env: Env, name: str) -> None:
     async with spawned(tmp_path, env, allowed=LEFT_EARLY) as editor:
         session = await running(editor, tmp_path)
-        editor.process.signal(signal.SIGTERM)
+        editor.process.signal(getattr(signal, name))
         assert await editor.process.wait(TIMEOUT) == 0
         assert survivors(editor.process.marker) == []
     await goes_on(tmp_path, env, session)
@@ -104,6 +105,13 @@ async def test_signals_while_it_leaves_change_nothing(
                 os.kill(editor.process.pid, number)
                 await asyncio.sleep(0)
         assert await editor.process.wait(TIMEOUT) == 0
+
+
+async def test_a_hang_up_that_was_to_be_ignored_is(tmp_path: Path, env: Env) -> None:
+    async with spawned(tmp_path, env, command=("nohup", *COMMAND)) as editor:
+        session = await editor.open(tmp_path)
+        editor.process.signal(signal.SIGHUP)
+        assert await editor.turn(session, "!say still here") == "end_turn"
 
 
 async def test_a_client_that_closes_its_reading_end(tmp_path: Path, env: Env) -> None:
@@ -171,6 +179,15 @@ async def test_what_was_answered_survives_a_kill(tmp_path: Path, env: Env) -> No
             editor.process.signal(signal.SIGKILL)
             await editor.process.wait(TIMEOUT)
         await goes_on(tmp_path, env, session, "49;50;")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
+async def test_a_command_does_not_outlive_an_agent_that_is_killed(tmp_path: Path, env: Env) -> None:
+    async with Editor.launch(COMMAND, cwd=tmp_path, env=env, timeout=TIMEOUT) as editor:
+        await running(editor, tmp_path)
+        editor.process.signal(signal.SIGKILL)
+        await editor.process.wait(TIMEOUT)
+        await ended(editor)
 
 
 async def test_what_was_seen_survives_a_kill(tmp_path: Path, env: Env) -> None:
