@@ -79,9 +79,14 @@ def content_item(block: dict[str, Any]) -> dict[str, Any]:
     return {"type": "content", "content": block}
 
 
+def diff_items(diffs: Sequence[Diff], room: Budget) -> list[dict[str, Any]]:
+    """Diffs as items of a card's content, those there is room for."""
+    return [_diff(diff, room) for diff in diffs if room.take(diff.path)]
+
+
 def _translate(card: Presented) -> Card:
     room, data = Budget(CONTENT), Budget(LONGEST_DATA)
-    content = [_diff(diff, room) for diff in card.diffs if room.take(diff.path)]
+    content = diff_items(card.diffs, room)
     for block in card.content:
         if room.left > 0:
             room.left -= ITEM
@@ -91,9 +96,10 @@ def _translate(card: Presented) -> Card:
 
 
 def _diff(diff: Diff, room: Budget) -> dict[str, Any]:
+    """A new file has no old text, and says so: there are clients that show no diff without one."""
     room.left -= ITEM
-    item = {"type": "diff", "path": diff.path, "newText": room.cut(diff.new)}
-    return item if diff.old is None else {**item, "oldText": room.cut(diff.old)}
+    new, old = room.cut(diff.new), None if diff.old is None else room.cut(diff.old)
+    return {"type": "diff", "path": diff.path, "newText": new, "oldText": old}
 
 
 def _locations(places: Sequence[Location], room: Budget) -> list[dict[str, Any]]:

@@ -6,15 +6,19 @@ Anything but a clear yes is a no (V1-PERM-05), and waiting for it can always be 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from acp_server.cards import card_of_call, raw_input
-from acp_server.limits import cut
+import orjson
+
+from acp_server.cards import CONTENT, card_of_call, diff_items, raw_input
+from acp_server.limits import Budget, cut
 from acp_server.rpc import ConnectionLost, PeerError
 from harness_core.bus import Next
 from harness_core.facts import Decision
-from harness_core.tools.pipeline import Approval, ApprovalRequest
+from harness_core.tools.body import Context
+from harness_core.tools.pipeline import Approval, ApprovalRequest, Call
+from harness_core.tools.tool import Diff
 
 if TYPE_CHECKING:
     from acp_server.sessions import AcpSession
@@ -43,7 +47,10 @@ class PermissionDesk:
     ) -> Approval:
         """Ask, and translate the answer."""
         try:
-            answer = await self._session.request("session/request_permission", question(request))
+            diffs = await foreseen(request.call)
+            answer = await self._session.request(
+                "session/request_permission", question(request, diffs)
+            )
         except PeerError as error:
             log.info("the client refused to ask: %s", error)
             return Approval("unavailable", "client")
@@ -52,8 +59,21 @@ class PermissionDesk:
         return Approval(decision(answer), "user")
 
 
-def question(request: ApprovalRequest) -> dict[str, Any]:
-    """The parameters but for the session: what is asked and what may be answered (V1-PERM-02)."""
+async def foreseen(call: Call) -> Sequence[Diff]:
+    """How the call would change files; nothing where that cannot be told."""
+    try:
+        arguments = call.tool.schema.validate(orjson.dumps(dict(call.arguments)).decode())
+        return await call.tool.foresee(arguments, Context(call.agent, call.id))
+    except Exception as failure:  # the call's own result will say it
+        log.debug("what %s would change cannot be told: %s", call.tool.name, failure)
+        return ()
+
+
+def question(request: ApprovalRequest, diffs: Sequence[Diff] = ()) -> dict[str, Any]:
+    """The parameters but for the session: what is asked and what may be answered (V1-PERM-02).
+
+    ``diffs`` are shown instead of what the call alone tells.
+    """
     call = request.call
     card = card_of_call(call.tool, call.tool.name, call.arguments, str(call.agent.cwd))
     tool_call: dict[str, Any] = {
@@ -65,8 +85,8 @@ def question(request: ApprovalRequest) -> dict[str, Any]:
     }
     if card.locations:
         tool_call["locations"] = card.locations
-    if card.content:
-        tool_call["content"] = card.content
+    if content := diff_items(diffs, Budget(CONTENT)) or card.content:
+        tool_call["content"] = content
     return {"toolCall": tool_call, "options": options(request.verdict.label)}
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness_core.content import Json
 from harness_core.tools import cards
 from harness_core.tools.change import change, diffs, first_line
+from harness_core.tools.files import Files
 from harness_core.tools.match import NoMatch, replace
 from harness_core.tools.tool import (
     Arguments,
@@ -51,7 +53,18 @@ class Edit(Tool[EditArguments]):
     schema = Schema(EditArguments)
 
     async def execute(self, arguments: EditArguments, context: ToolContext) -> ToolOutput:
-        files = context.files
+        path, old, new = await self._edited(arguments, context.files)
+        await context.files.write(path, new)
+        meta = change(old, new)
+        text = f"Changed {context.files.name(path)} at line {first_line(meta)}."
+        return ToolOutput.text(text, meta)
+
+    async def foresee(self, arguments: EditArguments, context: ToolContext) -> tuple[Diff, ...]:
+        path, old, new = await self._edited(arguments, context.files)
+        return diffs(str(path), change(old, new))
+
+    async def _edited(self, arguments: EditArguments, files: Files) -> tuple[Path, str, str]:
+        """The file, its text now, and what it is to become."""
         path = files.resolve(arguments.path, write=True)
         if arguments.old_text == arguments.new_text:
             raise ToolError("old_text and new_text are the same: there is nothing to change")
@@ -62,9 +75,7 @@ class Edit(Tool[EditArguments]):
             new = replace(old, arguments.old_text, arguments.new_text, every=arguments.replace_all)
         except NoMatch as failure:
             raise ToolError(f"{files.name(path)} was not changed: {failure}") from None
-        await files.write(path, new)
-        meta = change(old, new)
-        return ToolOutput.text(f"Changed {files.name(path)} at line {first_line(meta)}.", meta)
+        return path, old, new
 
     def present_call(self, arguments: Mapping[str, Json], cwd: str) -> Card:
         path = cards.string(arguments, "path")

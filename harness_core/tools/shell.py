@@ -122,7 +122,9 @@ class Shell(Tool[ShellArguments]):
         return Card(title=cards.inline(title), kind=self.kind, content=whole, terminal=True)
 
     def present_result(self, arguments: Mapping[str, Json], outcome: Outcome, cwd: str) -> Card:
-        return Card(content=cards.code_blocks(outcome.content), terminal=True)
+        ran = outcome.error in (None, "failed", "timeout")
+        content = cards.code_blocks(outcome.content) if ran else cards.texts(outcome.content)
+        return Card(content=content, terminal=True)
 
 
 async def _start(command: str, cwd: Path) -> Child:

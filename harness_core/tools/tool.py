@@ -267,6 +267,13 @@ class Tool(ABC, Generic[A]):
         """How the call looks before it runs. Pure; ``arguments`` may be incomplete or wrong."""
         return Card(title=self.name, kind=self.kind)
 
+    async def foresee(self, arguments: A, context: ToolContext) -> tuple[Diff, ...]:
+        """What the call would change in files, for whoever is asked whether it may. Only looks.
+
+        Raises ``ToolError`` where the call would fail.
+        """
+        return ()
+
     def present_result(self, arguments: Mapping[str, Json], outcome: Outcome, cwd: str) -> Card:
         """How the result looks. Pure."""
         return Card(content=outcome.content)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from harness_core.content import Json
 from harness_core.tools import cards
 from harness_core.tools.change import change, diffs, first_line
+from harness_core.tools.files import Files
 from harness_core.tools.text import in_form_of, lines
 from harness_core.tools.tool import (
     Arguments,
@@ -43,14 +45,24 @@ class Write(Tool[WriteArguments]):
     schema = Schema(WriteArguments)
 
     async def execute(self, arguments: WriteArguments, context: ToolContext) -> ToolOutput:
-        files = context.files
+        path, old, new = await self._written(arguments, context.files)
+        await context.files.write(path, new)
+        did = "Created" if old is None else "Replaced"
+        text = f"{did} {context.files.name(path)} ({len(lines(new))} lines)."
+        return ToolOutput.text(text, change(old, new))
+
+    async def foresee(self, arguments: WriteArguments, context: ToolContext) -> tuple[Diff, ...]:
+        path, old, new = await self._written(arguments, context.files)
+        return diffs(str(path), change(old, new))
+
+    async def _written(
+        self, arguments: WriteArguments, files: Files
+    ) -> tuple[Path, str | None, str]:
+        """The file, its text now if there is one, and what it is to become."""
         path = files.resolve(arguments.path, write=True)
         old = await files.current(path)
         new = arguments.content if old is None else in_form_of(old, arguments.content)
-        await files.write(path, new)
-        did = "Created" if old is None else "Replaced"
-        text = f"{did} {files.name(path)} ({len(lines(new))} lines)."
-        return ToolOutput.text(text, change(old, new))
+        return path, old, new
 
     def present_call(self, arguments: Mapping[str, Json], cwd: str) -> Card:
         path = cards.string(arguments, "path")

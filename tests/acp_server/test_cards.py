@@ -91,7 +91,7 @@ def test_a_small_card_is_shown_whole() -> None:
         locations=[{"path": "/p/a.py", "line": 3}, {"path": "/p/b.py"}],
         content=[
             {"type": "diff", "path": "/p/a.py", "newText": "new", "oldText": "old"},
-            {"type": "diff", "path": "/p/b.py", "newText": "new"},
+            {"type": "diff", "path": "/p/b.py", "newText": "new", "oldText": None},
             {"type": "content", "content": {"type": "text", "text": "done"}},
         ],
         terminal=False,

@@ -101,7 +101,47 @@ async def test_a_change_is_shown_before_it_is_made(tmp_path: Path, flags: Flags)
         await editor.turn(session, WRITE)
         (question,) = questions(editor)
         (diff,) = question["toolCall"]["content"]
-        assert diff == {"type": "diff", "path": str(tmp_path / "done"), "newText": "x"}
+        new = {"type": "diff", "path": str(tmp_path / "done"), "newText": "x", "oldText": None}
+        assert diff == new
+        names = [option["name"] for option in question["options"]]
+        assert names == ["Allow", "Always allow write of files in this project", "Reject"]
+
+
+@pytest.mark.parametrize(
+    ("call", "after"),
+    [
+        ('edit {"path": "a", "old_text": "w", "new_text": "two"}', "one\n  two\nthree\n"),
+        ('write {"path": "a", "content": "new"}', "new\n"),
+    ],
+)
+async def test_a_change_of_a_file_is_shown_with_what_is_around_it(
+    tmp_path: Path, flags: Flags, call: str, after: str
+) -> None:
+    """The passage alone is no line, and new text alone looks like a new file."""
+    before = "one\n  w\nthree\n"
+    (tmp_path / "a").write_text(before)
+    async with local(flags, answers=answering(allow)) as editor:
+        session = await editor.open(tmp_path)
+        await editor.turn(session, f'!call read {{"path": "a"}}\n!say read\n!call {call}')
+        (question,) = questions(editor)
+        (diff,) = question["toolCall"]["content"]
+        assert (diff["oldText"], diff["newText"]) == (before, after)
+        assert (tmp_path / "a").read_text() == after
+
+
+async def test_a_change_that_will_fail_is_asked_for_all_the_same(
+    tmp_path: Path, flags: Flags
+) -> None:
+    (tmp_path / "a").write_text("a")
+    edit = '!call edit {"path": "a", "old_text": "a", "new_text": "b"}'
+    async with local(flags, answers=answering(allow)) as editor:
+        session = await editor.open(tmp_path)
+        await editor.turn(session, edit)
+        (question,) = questions(editor)
+        (diff,) = question["toolCall"]["content"]
+        assert (diff["oldText"], diff["newText"]) == ("a", "b")
+        (call,) = editor.screen(session).calls.values()
+        assert call["status"] == "failed"
 
 
 async def test_what_only_looks_is_not_asked_for(tmp_path: Path, flags: Flags) -> None:

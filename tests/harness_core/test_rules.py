@@ -88,6 +88,7 @@ def test_a_server_covers_its_tools_and_no_other_server() -> None:
     assert covers("mcp__github", "mcp__github__issue", "other", {})
     assert not covers("mcp__git", "mcp__github__issue", "other", {})
     assert scope_of("mcp__github__issue", "other", {}).label == "`github: issue`"
+    assert scope_of("edit", "edit", {}).label == "edit of files"
 
 
 @pytest.mark.parametrize("scope", ["edit:src", "edit:src/", "edit:./src", "edit:src/../src"])

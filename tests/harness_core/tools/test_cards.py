@@ -47,6 +47,16 @@ def test_a_command_that_does_not_fit_the_title_is_shown_in_full() -> None:
     assert card.content == (Text(f"```\n{command}\n```"),)
 
 
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [(None, "```\nx\n```"), ("failed", "```\nx\n```"), ("timeout", "```\nx\n```")]
+    + [(error, "x") for error in ("denied", "aborted", "invalid-arguments")],
+)
+def test_output_is_code_and_what_we_say_of_a_command_is_not(error: str | None, shown: str) -> None:
+    card = TOOLS["shell"].present_result({}, Outcome((Text("x"),), error, None), "/p")
+    assert card.content == (Text(shown),)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=50),
     lambda inner: (
