@@ -236,8 +236,8 @@ def _is_gone(failure: MCPError) -> bool:
 
 
 def _is_expired(failure: MCPError) -> bool:
-    """The library's word for a 404 to a request with a session id."""
-    return failure.code == types.INVALID_REQUEST and failure.message == "Session terminated"
+    """The word for a 404 to a request with a session id: the library's, or a server's own."""
+    return failure.message in ("Session terminated", "Session not found")
 
 
 def _tool(tool: types.Tool) -> OfferedTool | None:

@@ -73,6 +73,13 @@ async def test_a_remote_server_that_begins_anew_is_had_again(transport: Transpor
         assert words(results[-1]) == "5"
 
 
+async def test_a_session_that_the_server_knows_no_more_is_had_again() -> None:
+    async with serving("http") as port, bench(spec("http", port)) as b:
+        assert words(await b.call("mcp__far__forget")) == "forgotten"
+        assert await b.ask("mcp__far__add", a=2, b=3) == 5
+        assert b.notices == []
+
+
 @both
 async def test_a_remote_server_that_is_gone_is_told_to_the_model(transport: Transport) -> None:
     async with serving(transport) as port:
