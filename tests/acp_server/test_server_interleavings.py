@@ -41,8 +41,10 @@ SCRIPTS = (
 )
 ANSWERS: tuple[Any, ...] = (selected("allow"), selected("reject"), CANCELLED, NEVER, None, {"x": 1})
 
-STEERED = ("turn.unprompted", "turn.late-update")
+STEERED = ("turn.unprompted", "turn.late-update", "turn.late-permission")
 """Rules that do not hold when steering has begun a turn: nobody has prompted it."""
+FAILED = ("turn.cancel-error",)
+"""What a client cannot tell apart: that a turn failed before its cancel came, or because of it."""
 
 Step: TypeAlias = tuple[str, int, int]
 STEPS = st.tuples(
@@ -53,6 +55,10 @@ STEPS = st.tuples(
     st.integers(0, 5),
     st.integers(0, 99),
 )
+
+
+def script(number: int) -> str:
+    return SCRIPTS[number % len(SCRIPTS)]
 
 
 class Somebody:
@@ -76,7 +82,7 @@ class Somebody:
         session = self.sessions[which % len(self.sessions)]
         opening = {"sessionId": session, "cwd": str(self.cwd), "mcpServers": []}
         of = {"sessionId": session}
-        text = [{"type": "text", "text": SCRIPTS[how % len(SCRIPTS)]}]
+        text = [{"type": "text", "text": script(how)}]
         match name:
             case "new":
                 self.sessions.append(await self.editor.new(self.cwd))
@@ -148,7 +154,7 @@ def test_whatever_a_client_does_everything_is_answered(
         flags = {"model": "demo:demo", "data_dir": str(data), "retry": {"attempts": 0}}
 
         async def scene() -> None:
-            async with local(flags, allowed=STEERED if "steer" in names else ()) as editor:
+            async with local(flags, allowed=allowed) as editor:
                 await editor.initialize()
                 somebody = Somebody(editor, cwd, list(answers))
                 for step in steps:
@@ -157,7 +163,10 @@ def test_whatever_a_client_does_everything_is_answered(
                 ids.extend(somebody.sessions)
 
         ids: list[str] = []
-        names = {name for name, _, _ in steps}
+        allowed: set[str] = set()
+        for name, _, how in steps:
+            allowed |= set(STEERED) if name == "steer" else set()
+            allowed |= set(FAILED) if script(how).startswith(("!fail", "!cut")) else set()
         play(scene)
         journal = JsonlJournal(data / "sessions")
         for id in ids:
