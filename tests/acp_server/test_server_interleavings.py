@@ -41,7 +41,13 @@ SCRIPTS = (
 )
 ANSWERS: tuple[Any, ...] = (selected("allow"), selected("reject"), CANCELLED, NEVER, None, {"x": 1})
 
-STEERED = ("turn.unprompted", "turn.late-update", "turn.late-permission")
+STEERED = (
+    "turn.unprompted",
+    "turn.late-update",
+    "turn.late-permission",
+    "load.late-replay",
+    "resume.replay",
+)
 """Rules that do not hold when steering has begun a turn: nobody has prompted it."""
 FAILED = ("turn.cancel-error",)
 """What a client cannot tell apart: that a turn failed before its cancel came, or because of it."""
