@@ -9,6 +9,7 @@ from conformance.checks.catalogue import check
 from conformance.checks.context import Context
 from conformance.checks.editor import Session, Turn, slow
 from conformance.checks.steps import (
+    Sleeper,
     asked_permission,
     require_closed,
     require_stop,
@@ -75,22 +76,53 @@ async def prompt_behind_cancel(ctx: Context) -> None:
         require_stop(second, "end_turn", "cancelled", what="the second prompt")
 
 
-@check("CAN-02", "cancelling a tool", Level.MUST, "V1-CANCEL-02 V1-TOOL-06", "tool:shell posix")
+@check("CAN-02", "cancelling a tool", Level.MUST, "V1-CANCEL-03", "tool:shell posix")
 async def in_tool(ctx: Context) -> None:
-    """Cancel while a tool's process sleeps.
-
-    The process ends, the tool call has a final status, the prompt is answered ``cancelled``.
-    """
+    """Cancel while a tool's process sleeps. The prompt is answered ``cancelled``."""
     async with ctx.session() as session:
-        sleeper = await sleeping_tool(ctx, session)
-        await session.cancel()
-        await sleeper.turn.sent.wait()
-        require_stop(sleeper.turn, "cancelled")
-        require_closed(sleeper.turn)
+        await _cancelled_tool(ctx, session)
+
+
+@check(
+    "CAN-02.process",
+    "cancelling ends the tool's process",
+    Level.SHOULD,
+    "V1-CANCEL-02",
+    "tool:shell posix",
+)
+async def tool_ends(ctx: Context) -> None:
+    """Cancel while a tool's process sleeps. The process ends."""
+    async with ctx.session() as session:
+        sleeper = await _cancelled_tool(ctx, session)
         await sleeper.gone()
 
 
-@check("CAN-03", "cancelling a question", Level.MUST, "V1-CANCEL-06", "permission")
+@check(
+    "CAN-02.status",
+    "a cancelled tool call is closed",
+    Level.REC,
+    "V1-CANCEL-07 advice",
+    "tool:shell posix",
+)
+async def tool_is_closed(ctx: Context) -> None:
+    """Cancel while a tool's process sleeps. The tool call has a final status before the answer.
+
+    Clients should show unfinished calls as cancelled on their own; not all of them do.
+    """
+    async with ctx.session() as session:
+        require_closed((await _cancelled_tool(ctx, session)).turn)
+
+
+async def _cancelled_tool(ctx: Context, session: Session) -> Sleeper:
+    """A tool whose turn was cancelled while its process slept, and was answered so."""
+    sleeper = await sleeping_tool(ctx, session)
+    await session.cancel()
+    await sleeper.turn.sent.wait()
+    require_stop(sleeper.turn, "cancelled")
+    return sleeper
+
+
+@check("CAN-03", "cancelling a question", Level.MUST, "V1-CANCEL-03", "permission")
 async def at_permission(ctx: Context) -> None:
     """Cancel while a permission is asked for; the client answers ``cancelled``, as it must.
 

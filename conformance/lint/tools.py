@@ -45,15 +45,39 @@ def announced(dialogue: Dialogue) -> Iterator[Broken]:
             yield broken(f"no tool_call announced {_id(message)!r}", message)
 
 
-@rule("tool.final", Level.MUST, "tool calls finish before their prompt's answer", "V1-TOOL-06")
+@rule("tool.final", Level.MUST, "tool calls finish before their turn ends", "V1-TOOL-06")
 def final(dialogue: Dialogue) -> Iterator[Broken]:
+    yield from _left_open(dialogue, broken_off=False)
+
+
+@rule(
+    "tool.left-open",
+    Level.REC,
+    "a turn that is cancelled or fails closes its tool calls",
+    "V1-CANCEL-07",
+    "V1-STOP-06",
+)
+def left_open(dialogue: Dialogue) -> Iterator[Broken]:
+    """Clients should mark the calls of a cancelled turn themselves; not all of them do."""
+    yield from _left_open(dialogue, broken_off=True)
+
+
+def _left_open(dialogue: Dialogue, *, broken_off: bool) -> Iterator[Broken]:
+    """Tool calls without an end in turns that ended by themselves, or in the others."""
     for answer, calls, _ in _endings(dialogue, "session/prompt"):
+        if _broken_off(answer) is not broken_off:
+            continue
         for name, call in calls.items():
             open_turns = [span for span in call.turns if span.end > answer.index]
             ended_now = any(span.end == answer.index for span in call.turns)
             if call.status not in FINAL and ended_now and not open_turns:
                 text = f"tool call {name!r} is still {call.status} when the prompt is answered"
                 yield broken(text, call.last, answer)
+
+
+def _broken_off(answer: Message) -> bool:
+    """Whether a prompt's answer says that the turn was cancelled, or is an error."""
+    return "error" in answer.value or dig(answer.result, "stopReason") == "cancelled"
 
 
 @rule("load.final", Level.REC, "a replay leaves no tool call open", "V1-LOAD-10")

@@ -174,3 +174,16 @@ def test_a_call_that_is_announced_again_is_not_a_late_one() -> None:
         talk.update("s1", "tool_call_update", toolCallId="t", status="completed")
         talk.done(prompt)
     assert rules(talk) == {"tool.unique"}
+
+
+@pytest.mark.parametrize("answer", [{"result": {"stopReason": "cancelled"}}, {"error": {}}])
+def test_the_calls_of_a_turn_that_was_broken_off_are_the_clients_to_mark(
+    answer: dict[str, dict[str, str]],
+) -> None:
+    talk = opened("s1")
+    prompt = talk.ask("session/prompt", sessionId="s1", prompt=[{"type": "text", "text": "x"}])
+    talk.update("s1", "tool_call", toolCallId="t", title="x", status="in_progress")
+    talk.tell("session/cancel", sessionId="s1")
+    talk.answer(prompt, **answer)
+    assert "tool.final" not in rules(talk)
+    assert "tool.left-open" in rules(talk)

@@ -290,6 +290,14 @@ def _(talk: Talk) -> None:
     talk.done(prompt)
 
 
+@breaks("tool.left-open")
+def _(talk: Talk) -> None:
+    prompt = talk.prompt()
+    talk.update("s1", "tool_call", toolCallId="t1", title="Run it", status="in_progress")
+    talk.tell("session/cancel", sessionId="s1")
+    talk.done(prompt, "cancelled")
+
+
 @breaks("load.final")
 def _(talk: Talk) -> None:
     load = talk.ask("session/load", sessionId="s1", cwd="/proj", mcpServers=[])

@@ -127,7 +127,7 @@ async def shell(session: Session, arguments: Json, call: str) -> str:
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None and not broken("CAN-02", "IO-10", "CLOSE-01.children"):
+    if process.returncode is None and not broken("CAN-02.process", "IO-10", "CLOSE-01.children"):
         os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
 

@@ -73,7 +73,7 @@ class Turn:
             raise Failure(-32800, "Request cancelled")
         if broken("CAN-06"):
             return NO_ANSWER
-        wrong = broken("CLOSE-01", "CAN-03")
+        wrong = broken("CLOSE-01", "CAN-02", "CAN-03")
         return {"stopReason": "end_turn" if wrong else "cancelled"}
 
     async def _play(self) -> str:
@@ -197,7 +197,7 @@ class Turn:
             status = "completed" if broken("TOOL-02.status") else "failed"
             return f"error: {error}"
         finally:
-            if not broken("TOOL-01"):
+            if not broken("TOOL-01") and not (broken("CAN-02.status") and self.cancelled):
                 session.update("tool_call_update", toolCallId=id, status=status)
         return result
 
