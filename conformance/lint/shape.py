@@ -12,6 +12,10 @@ from conformance.schema import Generation, unknown_keys, validate_frame
 
 FREE = {"_meta", "rawInput", "rawOutput", "data"}
 """Keys under which a sender may put what it likes."""
+WITHDRAWN = dict.fromkeys(
+    ("session/new", "session/load", "session/resume", "session/fork"), ("result.models",)
+)
+"""Keys by the method whose answer had them in an unstable draft; options took their place."""
 MEANT = {"oldText", "exitCode", "signal"}
 """Keys for which null is a statement of its own."""
 
@@ -59,9 +63,24 @@ def _only_here(dialogue: Dialogue, generation: Generation, where: str) -> Iterat
 
 @rule("schema.unknown-keys", Level.MUST, "no keys of one's own", "V1-EXT-01", versions=BOTH)
 def no_unknown_keys(dialogue: Dialogue) -> Iterator[Broken]:
+    for message, path in _unknown(dialogue):
+        if path not in WITHDRAWN.get(message.method or "", ()):
+            text = f"{path} is not a specified field; custom data belongs in _meta"
+            yield broken(text, message)
+
+
+@rule("schema.withdrawn", Level.REC, "no fields of drafts that were withdrawn", "V1-EXT-01")
+def no_withdrawn_keys(dialogue: Dialogue) -> Iterator[Broken]:
+    """They were specified once, and clients of that time may still read them."""
+    for message, path in _unknown(dialogue):
+        if path in WITHDRAWN.get(message.method or "", ()):
+            yield broken(f"{path} belongs to a draft that was withdrawn", message)
+
+
+def _unknown(dialogue: Dialogue) -> Iterator[tuple[Message, str]]:
     for message in _objects(dialogue):
         for path in unknown_keys(message.value, A2C, message.method, version=dialogue.version):
-            yield broken(f"{path} is not a specified field; custom data belongs in _meta", message)
+            yield message, path
 
 
 @rule("schema.null", Level.REC, "absent fields are left out, not null", "V1-INIT-09", versions=BOTH)

@@ -113,6 +113,13 @@ def _(talk: Talk) -> None:
     talk.update("s1", "usage_update", used=1, size=2, color="red")
 
 
+@breaks("schema.withdrawn")
+def _(talk: Talk) -> None:
+    models = {"currentModelId": "a", "availableModels": [{"modelId": "a", "name": "A"}]}
+    opened = {"sessionId": "s2", "models": models}
+    talk.call("session/new", opened, cwd="/proj", mcpServers=[])
+
+
 @breaks("schema.null")
 def _(talk: Talk) -> None:
     talk.update("s1", "usage_update", used=1, size=2, cost=None)
