@@ -17,8 +17,9 @@ from conformance.checks.steps import (
     sleeping_tool,
     still_usable,
 )
-from conformance.checks.verdict import require
+from conformance.checks.verdict import NotApplicable, require
 from conformance.client import AgentRequest, Answerer
+from conformance.faults import Hung
 from conformance.frames import Level
 
 RACES = 50
@@ -246,7 +247,10 @@ async def late_answer(ctx: Context) -> None:
         turn = await session.start(ctx.asking_call("late-tool"))
         request = await asked_permission(session, turn)
         await session.cancel()
-        await turn.sent.wait()
+        try:
+            await turn.sent.wait()
+        except Hung:
+            raise NotApplicable("the agent waits for the answer to its question") from None
         await _answer(request, answers.allow)
         await session.editor.barrier()
         await _usable(ctx, session)

@@ -90,7 +90,7 @@ async def by_directory(ctx: Context) -> None:
 
 @check("LIST-03", "paging", Level.MUST, "V1-LIST-04", f"session {LIST}")
 async def paging(ctx: Context) -> None:
-    """Make up to 250 sessions and walk through all pages.
+    """Make up to 250 sessions in a directory and walk through all pages of it.
 
     Every session comes once, and the last page has no cursor.
     """
@@ -100,7 +100,8 @@ async def paging(ctx: Context) -> None:
         while len(made) < MANY and time.monotonic() < deadline:
             made.append((await editor.new_session(ctx.cwd)).id)
         first = await used_session(ctx, editor, ctx.cwd)
-        ids = [str(entry.get("sessionId")) for entry in await listed(editor)]
+        entries = await listed(editor, cwd=str(ctx.cwd))
+    ids = [str(entry.get("sessionId")) for entry in entries]
     twice = sorted({id for id in ids if ids.count(id) > 1})
     require(not twice, f"listed more than once: {twice[:5]}")
     if set(made) & set(ids):

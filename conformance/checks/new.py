@@ -240,12 +240,10 @@ async def not_blocked_by_question(ctx: Context) -> None:
     """While one session waits for a permission, prompt another. It is served at once."""
     async with ctx.connection({answers.PERMISSION: answers.never}) as editor:
         waiting = await editor.new_session(ctx.cwd)
-        turn = await waiting.start(ctx.asking_call("unanswered"))
+        await waiting.start(ctx.asking_call("unanswered"))
         await editor.until(lambda: editor.requests, "permission request")
         other = await editor.new_session(ctx.cwd)
         require_stop(await other.prompt("@say served"), "end_turn")
-        await waiting.cancel()
-        await turn.sent.wait()
 
 
 async def _open(editor: Editor, ctx: Context | None = None, **fields: Any) -> Sent:

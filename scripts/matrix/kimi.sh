@@ -10,6 +10,7 @@ telemetry = false
 provider = "local"
 model = "fake-model"
 max_context_size = 131072
+capabilities = ["image_in"]
 [providers.local]
 type = "openai_legacy"
 base_url = "$OPENAI_BASE_URL"
