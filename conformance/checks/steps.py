@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from conformance.checks.context import Context
 from conformance.checks.editor import Editor, Session, Turn, tool
@@ -10,7 +12,6 @@ from conformance.checks.verdict import NotApplicable, fail, require
 from conformance.client import AgentRequest
 from conformance.faults import Hung
 from conformance.incoming import Incoming
-from conformance.process import alive
 
 SLEEP_SECONDS = 600
 
@@ -48,18 +49,29 @@ async def exits(editor: Editor) -> int:
 
 @dataclass(slots=True)
 class Sleeper:
-    """A tool that runs a process which only sleeps."""
+    """A tool that runs a process which only sleeps and holds a pipe open meanwhile.
+
+    The pipe tells whether it lives. An id would not: agents run tools in process namespaces.
+    """
 
     context: Context
     turn: Turn
-    pid: int
+    pipe: Path
+
+    def alive(self) -> bool:
+        """Whether the process holds its pipe open."""
+        try:
+            os.close(os.open(self.pipe, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:
+            return False
+        return True
 
     async def gone(self) -> None:
         """Wait until the process has ended; that it lives on is a failure."""
         try:
-            await self.context.eventually(lambda: not alive(self.pid), "end of the tool's process")
+            await self.context.eventually(lambda: not self.alive(), "end of the tool's process")
         except Hung:
-            fail(f"the process {self.pid} of the tool goes on running")
+            fail("the process of the tool goes on running")
 
 
 async def sleeping_tool(ctx: Context, session: Session) -> Sleeper:
@@ -67,16 +79,18 @@ async def sleeping_tool(ctx: Context, session: Session) -> Sleeper:
 
     Raises ``NotApplicable`` if the agent ends the turn without running the tool.
     """
-    path = ctx.cwd / "sleeper-pid"
-    command = f"sleep {SLEEP_SECONDS} & echo $! > '{path}'; wait $!"
-    turn = await session.start(tool("shell", command=command))
+    pipe = ctx.cwd / "sleeper-pipe"
+    os.mkfifo(pipe)
+    command = f"exec 9<> '{pipe}'; sleep {SLEEP_SECONDS} & wait $!"
+    sleeper = Sleeper(ctx, await session.start(tool("shell", command=command)), pipe)
 
-    def running() -> str | None:
-        if turn.sent.response is not None and not path.exists():
+    def running() -> bool:
+        if sleeper.turn.sent.response is not None:
             raise NotApplicable("the agent did not run the shell tool")
-        return path.read_text().strip() if path.exists() else None
+        return sleeper.alive()
 
-    return Sleeper(ctx, turn, int(await ctx.eventually(running, "process of the tool")))
+    await ctx.eventually(running, "process of the tool")
+    return sleeper
 
 
 async def asked_permission(session: Session, turn: Turn) -> AgentRequest:
