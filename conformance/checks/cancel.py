@@ -22,6 +22,8 @@ from conformance.client import AgentRequest, Answerer
 from conformance.faults import Hung
 from conformance.frames import Level
 
+SPEECH = slow(3000, 10, "word{i} ")
+"""A model that goes on for half a minute, so that a slow agent is cancelled in time too."""
 RACES = 50
 RACE_SECONDS = 5.0
 """The race is run fifty times, or as often as fits into this time."""
@@ -34,7 +36,7 @@ async def streaming(ctx: Context) -> None:
     The prompt is answered ``cancelled``, not by an error, and no update follows.
     """
     async with ctx.session() as session:
-        turn = await session.start(slow(500, 10, "word{i} "))
+        turn = await session.start(SPEECH)
         await turn.until_text("word0")
         await session.cancel()
         await turn.sent.wait()
@@ -66,7 +68,7 @@ async def prompt_behind_cancel(ctx: Context) -> None:
     The first is answered ``cancelled``; the second is answered for itself.
     """
     async with ctx.session() as session:
-        first = await session.start(slow(500, 20, "word{i} "))
+        first = await session.start(SPEECH)
         await first.until_text("word0")
         await session.cancel()
         second = await session.start("@say second answer")
@@ -268,7 +270,8 @@ async def remembers(ctx: Context) -> None:
         await turn.until_text("started")
         await session.cancel()
         await turn.sent.wait()
-        before = len(ctx.model.requests)
-        require_stop(await session.prompt("@say third"), "end_turn")
-    shown = any("first-words" in request.text for request in ctx.model.requests[before:])
-    require(shown, "the model was not shown the turn before the cancelled one")
+        require_stop(await session.prompt("third-words\n@say third"), "end_turn")
+    require(
+        "first-words" in ctx.shown_with("third-words"),
+        "the model was not shown the turn before the cancelled one",
+    )

@@ -35,7 +35,7 @@ async def quiet(ctx: Context) -> None:
     The prompt is answered before the close, and nothing of the session comes after it.
     """
     async with ctx.session() as session:
-        turn = await session.start(slow(200, 10, "word "))
+        turn = await session.start(slow(3000, 10, "word "))
         await turn.until_text("word")
         closed = await (await session.close()).wait()
         answered = await turn.sent.wait()

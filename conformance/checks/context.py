@@ -209,6 +209,14 @@ class Context:
         """Everything the model has been shown so far, joined."""
         return "\n".join(request.text for request in self.model.requests)
 
+    def shown_with(self, text: str) -> str:
+        """Everything the model has been shown together with ``text``, joined.
+
+        Agents ask their model for titles and the like when they please. What a later prompt
+        brings to it is in the requests that show that prompt.
+        """
+        return "\n".join(r.text for r in self.model.requests if text in r.text)
+
     def require_tools(self) -> None:
         """Give up if the agent had no tool for something the prompt wanted done.
 

@@ -31,9 +31,8 @@ async def remembers(ctx: Context) -> None:
         require_stop(await source.prompt("before-the-fork\n@say fine"), "end_turn")
         fork = await forked(source)
         require(fork.id != source.id, "the fork has the id of its source")
-        before = len(ctx.model.requests)
-        require_stop(await fork.prompt("@say in the fork"), "end_turn")
-    shown = any("before-the-fork" in request.text for request in ctx.model.requests[before:])
+        require_stop(await fork.prompt("in-the-fork\n@say fine"), "end_turn")
+    shown = "before-the-fork" in ctx.shown_with("in-the-fork")
     require(shown, "the model was not shown what was said before the fork")
 
 
@@ -44,7 +43,6 @@ async def source_untouched(ctx: Context) -> None:
         require_stop(await source.prompt("@say fine"), "end_turn")
         fork = await forked(source)
         require_stop(await fork.prompt("words-of-the-fork\n@say fine"), "end_turn")
-        before = len(ctx.model.requests)
-        require_stop(await source.prompt("@say in the source"), "end_turn")
-    leaked = any("words-of-the-fork" in request.text for request in ctx.model.requests[before:])
+        require_stop(await source.prompt("in-the-source\n@say fine"), "end_turn")
+    leaked = "words-of-the-fork" in ctx.shown_with("in-the-source")
     require(not leaked, "the model was shown the words of the fork in its source")

@@ -152,12 +152,11 @@ async def continues(ctx: Context) -> None:
 
 async def _remembers(ctx: Context, method: str) -> None:
     old = await recorded(ctx)
-    before = len(ctx.model.requests)
     async with ctx.connection() as editor:
         session = await editor.reopen(method, old)
-        turn = await session.prompt("and now\n@say after")
+        turn = await session.prompt("and-now\n@say after")
         require_stop(turn, "end_turn")
-    shown = "\n".join(request.text for request in ctx.model.requests[before:])
+    shown = ctx.shown_with("and-now")
     for text in (FIRST, SAID):
         require(text in shown, f"the model was not shown {text!r} from before")
 

@@ -187,7 +187,7 @@ async def options(ctx: Context) -> None:
         require(some, f"there is no option to {word}", request.incoming)
 
 
-@check("PERM-02", "a rejection", Level.MUST, "V1-PERM-05", "permission")
+@check("PERM-02", "a rejection", Level.MUST, "V1-PERM-02 V1-TOOL-06", "permission")
 async def rejected(ctx: Context) -> None:
     """Reject the tool. It does not run, its call is closed, and the prompt is answered."""
     async with ctx.session({answers.PERMISSION: answers.reject}) as session:
@@ -220,13 +220,13 @@ async def _never_runs(ctx: Context, answer: Answerer) -> None:
     require_closed(turn)
 
 
-@check("PERM-03.option", "an option nobody offered", Level.MUST, "V1-PERM-05", "permission")
+@check("PERM-03.option", "an option nobody offered", Level.REC, "V1-PERM-05", "permission")
 async def unknown_option(ctx: Context) -> None:
     """Answer with an option id that was not offered. The tool does not run."""
     await _never_runs(ctx, answers.constant(selected("no-such-option")))
 
 
-@check("PERM-03.outcome", "an unknown outcome", Level.MUST, "V1-PERM-05", "permission")
+@check("PERM-03.outcome", "an unknown outcome", Level.REC, "V1-PERM-05", "permission")
 async def unknown_outcome(ctx: Context) -> None:
     """Answer with an outcome of the future that names an allowing option. It does not run."""
 
@@ -237,13 +237,13 @@ async def unknown_outcome(ctx: Context) -> None:
     await _never_runs(ctx, answer)
 
 
-@check("PERM-03.error", "an error", Level.MUST, "V1-PERM-05", "permission")
+@check("PERM-03.error", "an error", Level.REC, "V1-PERM-05", "permission")
 async def failing_answer(ctx: Context) -> None:
     """Answer with an error. The tool does not run."""
     await _never_runs(ctx, answers.failing())
 
 
-@check("PERM-03.malformed", "nonsense", Level.MUST, "V1-PERM-05", "permission")
+@check("PERM-03.malformed", "nonsense", Level.REC, "V1-PERM-05", "permission")
 async def malformed_answer(ctx: Context) -> None:
     """Answer with null, with a number and with a bare word. The tool does not run."""
     for result in (None, 5, {"outcome": "allow_once"}):

@@ -169,9 +169,8 @@ async def refused_is_forgotten(ctx: Context) -> None:
         turn = await session.prompt("refused-words\n@say I cannot\n@finish refusal")
         if turn.stop != "refusal":
             raise NotApplicable("the agent does not answer refusal")
-        before = len(ctx.model.requests)
-        require_stop(await session.prompt("@say fine"), "end_turn")
-    shown = any("refused-words" in request.text for request in ctx.model.requests[before:])
+        require_stop(await session.prompt("later-words\n@say fine"), "end_turn")
+    shown = "refused-words" in ctx.shown_with("later-words")
     require(not shown, "the model was shown the refused prompt again")
 
 
