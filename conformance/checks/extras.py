@@ -224,7 +224,7 @@ async def notice_gating(ctx: Context) -> None:
 async def compaction(ctx: Context) -> None:
     """Compact a session on command, and cancel a second compaction.
 
-    Each ``compactionId`` gets exactly one final status, and nothing after it.
+    Each ``compactionId`` gets exactly one final status, which nothing changes after that.
     """
     if not _compact(ctx):
         raise NotApplicable("the agent has no command to compact")
@@ -242,15 +242,17 @@ async def compaction(ctx: Context) -> None:
 
 
 def _require_one_end(updates: list[Incoming]) -> None:
-    ended: set[str] = set()
+    """Every compaction ends once, and stays as it ended: only that may be said again."""
+    ends: dict[str, Any] = {}
     seen: set[str] = set()
     for message in updates:
-        id = str(message.update.get("compactionId"))
-        require(id not in ended, f"an update of compaction {id} after its end", message)
+        id, status = str(message.update.get("compactionId")), message.update.get("status")
+        same = id not in ends or ends[id] == status
+        require(same, f"an update of compaction {id} after its end", message)
         seen.add(id)
-        if message.update.get("status") in {"completed", "failed", "cancelled"}:
-            ended.add(id)
-    require(seen == ended, f"without an end: {', '.join(sorted(seen - ended))}")
+        if status in {"completed", "failed", "cancelled"}:
+            ends[id] = status
+    require(seen == ends.keys(), f"without an end: {', '.join(sorted(seen - ends.keys()))}")
 
 
 def _compact(ctx: Context) -> bool:
