@@ -20,11 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from conformance.checks import CATALOGUE
+from conformance.lint import RULES
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "conformance" / "matrix"
 PAGE = FOLDER.parent / "matrix.md"
 CHECKS = [check.id for check in CATALOGUE if check.group != "PERF"]
 LINT = "LINT."
+LEVELS = {check.id: str(check.level) for check in CATALOGUE} | {
+    f"{LINT}{rule.id}": str(rule.level) for rule in RULES.values()
+}
 DUTIES = ("MUST", "SHOULD")
 BROKEN = ("failed", "hung", "died")
 SIGNS = {
@@ -117,9 +121,7 @@ def place(result: Mapping[str, Any]) -> str | None:
 
 def brief(result: Mapping[str, Any]) -> dict[str, Any]:
     """One result without its frames."""
-    short = {key: result[key] for key in ("level", "status")}
-    if result["id"] in CHECKS:
-        short["level"] = str(CATALOGUE[result["id"]].level)
+    short = {"level": LEVELS[result["id"]], "status": result["status"]}
     said = [finding["message"] for finding in result.get("findings", ())] or [result.get("reason")]
     if said[0] and result["status"] != "passed":
         short["said"] = without_machine(said[0])[:LONGEST]
@@ -146,8 +148,9 @@ def page(agents: Mapping[str, Any]) -> Iterator[str]:
 
 
 def load(name: str) -> dict[str, Any]:
+    """The results of an agent, at the levels that checks and rules have today."""
     results: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))["results"]
-    return results
+    return {id: {**result, "level": LEVELS[id]} for id, result in results.items()}
 
 
 def overview(agents: Mapping[str, Any], tried: Mapping[str, Any]) -> Iterator[str]:
