@@ -30,6 +30,7 @@ LEVELS = {check.id: str(check.level) for check in CATALOGUE} | {
     f"{LINT}{rule.id}": str(rule.level) for rule in RULES.values()
 }
 DUTIES = ("MUST", "SHOULD")
+ADVICE = ("MAY", "REC")
 BROKEN = ("failed", "hung", "died")
 SIGNS = {
     "passed": "yes",
@@ -55,12 +56,12 @@ INTRODUCTION = """\
 The same checks, run against agents that others wrote. The purpose is to test the checks: the
 broken duties below were read one by one, most of them in their frames, and where the specification
 does not clearly ask for what a check wanted, the check was changed or made a recommendation (REC).
-Of the recommendations only some were looked at that closely. We may still be wrong, and agents move
-on.
+The recommendations were read too, though less closely. We may still be wrong, and agents move on.
 
 - Example agents of the SDKs reach no model, so what needs one was skipped.
 - The agents were configured to use the kit's scripted model. Some of their features cannot be
   reached that way and were skipped.
+- Of some agents only the duties were tried; a dash stands for what was not.
 - A result is about one version, on Linux, on a busy machine. *hung* means that nothing came within
   the time allowed.
 """
@@ -158,7 +159,8 @@ def overview(agents: Mapping[str, Any], tried: Mapping[str, Any]) -> Iterator[st
     yield "| agent | version | MUST | SHOULD | recommendations | not applicable |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for name, results in tried.items():
-        scores = [score(results, levels) for levels in (("MUST",), ("SHOULD",), ("MAY", "REC"))]
+        tiers = (("MUST",), ("SHOULD",), () if agents[name].get("duties_only") else ADVICE)
+        scores = [score(results, levels) for levels in tiers]
         skipped = sum(result["status"] == "skipped" for result in results.values())
         cells = [agents[name]["title"], agents[name]["version"], *scores, str(skipped)]
         yield f"| {' | '.join(cells)} |"
@@ -167,7 +169,7 @@ def overview(agents: Mapping[str, Any], tried: Mapping[str, Any]) -> Iterator[st
 
 def score(results: Mapping[str, Any], levels: tuple[str, ...]) -> str:
     counted = [r for r in results.values() if r["level"] in levels and r["status"] != "skipped"]
-    return f"{sum(r['status'] == 'passed' for r in counted)} of {len(counted)}"
+    return f"{sum(r['status'] == 'passed' for r in counted)} of {len(counted)}" if levels else "–"
 
 
 def duties(agents: Mapping[str, Any], tried: Mapping[str, Any]) -> Iterator[str]:
@@ -196,7 +198,7 @@ def section(agent: Mapping[str, Any], results: Mapping[str, Any]) -> Iterator[st
     if duties := broken(results, DUTIES):
         yield from (f"- `{id}` {results[id].get('said', '')}" for id in duties)
         yield ""
-    if advice := broken(results, ("MAY", "REC")):
+    if (advice := broken(results, ADVICE)) and not agent.get("duties_only"):
         yield f"Recommendations not followed: {', '.join(f'`{id}`' for id in advice)}.\n"
     yield "To reproduce, in an empty folder:\n"
     yield f"```\n{agent['install'].strip()}\n{agent['check'].strip()}\n```\n"

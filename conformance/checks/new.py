@@ -244,6 +244,7 @@ async def not_blocked_by_question(ctx: Context) -> None:
         await editor.until(lambda: editor.requests, "permission request")
         other = await editor.new_session(ctx.cwd)
         require_stop(await other.prompt("@say served"), "end_turn")
+        await waiting.cancel()
 
 
 async def _open(editor: Editor, ctx: Context | None = None, **fields: Any) -> Sent:
