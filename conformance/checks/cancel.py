@@ -9,6 +9,7 @@ from conformance.checks.catalogue import check
 from conformance.checks.context import Context
 from conformance.checks.editor import Session, Turn, slow
 from conformance.checks.steps import (
+    SPEECH,
     Sleeper,
     asked_permission,
     require_closed,
@@ -22,8 +23,6 @@ from conformance.client import AgentRequest, Answerer
 from conformance.faults import Hung
 from conformance.frames import Level
 
-SPEECH = slow(3000, 10, "word{i} ")
-"""A model that goes on for half a minute, so that a slow agent is cancelled in time too."""
 RACES = 50
 RACE_SECONDS = 5.0
 """The race is run fifty times, or as often as fits into this time."""
@@ -266,8 +265,8 @@ async def remembers(ctx: Context) -> None:
     """A turn, a cancelled turn, and a third: the model is shown the first one."""
     async with ctx.session() as session:
         await session.prompt("first-words\n@say fine")
-        turn = await session.start("@say started\n@hang")
-        await turn.until_text("started")
+        turn = await session.start(SPEECH)
+        await turn.until_text("word0")
         await session.cancel()
         await turn.sent.wait()
         require_stop(await session.prompt("third-words\n@say third"), "end_turn")

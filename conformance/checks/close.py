@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from conformance.checks.catalogue import check
 from conformance.checks.context import Context
-from conformance.checks.editor import CONVERSATION, slow, spoken
+from conformance.checks.editor import CONVERSATION, spoken
 from conformance.checks.load import LOAD
-from conformance.checks.steps import require_stop, sleeping_tool
+from conformance.checks.steps import SPEECH, require_stop, sleeping_tool
 from conformance.checks.verdict import require, require_object
 from conformance.frames import Level
 
@@ -35,8 +35,8 @@ async def quiet(ctx: Context) -> None:
     The prompt is answered before the close, and nothing of the session comes after it.
     """
     async with ctx.session() as session:
-        turn = await session.start(slow(3000, 10, "word "))
-        await turn.until_text("word")
+        turn = await session.start(SPEECH)
+        await turn.until_text("word0")
         closed = await (await session.close()).wait()
         answered = await turn.sent.wait()
         await session.editor.barrier()

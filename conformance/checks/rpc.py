@@ -9,7 +9,7 @@ from typing import Any
 from conformance.checks.catalogue import check
 from conformance.checks.context import API_KEY, Context
 from conformance.checks.editor import capability
-from conformance.checks.steps import require_stop, silent, still_usable
+from conformance.checks.steps import SPEECH, require_stop, silent, still_usable
 from conformance.checks.verdict import NotApplicable, require, require_code
 from conformance.client import Sent
 from conformance.frames import Level
@@ -73,8 +73,8 @@ async def duplicate_id(ctx: Context) -> None:
     The second is answered by -32600 and the prompt goes on until it is cancelled.
     """
     async with ctx.session() as session:
-        turn = await session.start("@say started\n@hang")
-        await turn.until_text("started")
+        turn = await session.start(SPEECH)
+        await turn.until_text("word0")
         second = session.editor.expect("_x/y", turn.sent.id)
         await session.editor.send({**envelope("_x/y", {}), "id": turn.sent.id})
         await session.editor.barrier()

@@ -8,6 +8,7 @@ from typing import Any
 from conformance.checks.catalogue import check
 from conformance.checks.context import Context
 from conformance.checks.editor import Session
+from conformance.checks.steps import SPEECH
 from conformance.checks.verdict import NotApplicable, require, require_code, require_object
 from conformance.client import Sent
 from conformance.frames import Level
@@ -90,8 +91,8 @@ async def unknown_mode_code(ctx: Context) -> None:
 async def mode_mid_turn(ctx: Context) -> None:
     """Set a mode while the model speaks. It is accepted before the turn ends."""
     async with ctx.session() as session:
-        turn = await session.start("@say started\n@hang")
-        await turn.until_text("started")
+        turn = await session.start(SPEECH)
+        await turn.until_text("word0")
         await (await set_mode(session, mode_ids(session)[0])).result()
         require(turn.sent.response is None, "setting the mode ended the turn")
         await session.cancel()
@@ -155,8 +156,8 @@ async def option_mid_turn(ctx: Context) -> None:
     """Set an option while the model speaks. It is accepted before the turn ends."""
     async with ctx.session() as session:
         option = _select(session)
-        turn = await session.start("@say started\n@hang")
-        await turn.until_text("started")
+        turn = await session.start(SPEECH)
+        await turn.until_text("word0")
         await (await set_option(session, option["id"], option["currentValue"])).result()
         require(turn.sent.response is None, "setting the option ended the turn")
         await session.cancel()

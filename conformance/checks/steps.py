@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.checks.context import Context
-from conformance.checks.editor import Editor, Session, Turn, tool
+from conformance.checks.editor import Editor, Session, Turn, slow, tool
 from conformance.checks.verdict import NotApplicable, fail, require
 from conformance.client import AgentRequest
 from conformance.faults import Hung
 from conformance.incoming import Incoming
 
 SLEEP_SECONDS = 600
+SPEECH = slow(3000, 10, "word{i} ")
+"""A model that goes on for half a minute, so that a slow agent is interrupted in time too."""
 
 
 async def refused(editor: Editor, line: bytes, code: int) -> None:
