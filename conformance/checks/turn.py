@@ -47,6 +47,7 @@ async def basic(ctx: Context) -> None:
     """
     async with ctx.session() as session:
         turn = await session.prompt("\n".join((say("one "), say("two "), say("three"))))
+        await session.editor.barrier()
     require_stop(turn, "end_turn")
     require("one two three" in turn.text, f"the agent showed {turn.text!r}")
     require(not turn.late, "conversation after the answer", *turn.late)

@@ -63,7 +63,7 @@ class Turn:
         """What only a broken agent still does after its answer."""
         loop = asyncio.get_running_loop()
         if broken("TURN-01"):
-            loop.call_later(0.001, self._say, "late")
+            loop.call_soon(self._say, "late")
         if broken("TURN-09"):
             self.session.resting = True
             loop.call_later(0.2, setattr, self.session, "resting", False)
