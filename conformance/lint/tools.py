@@ -135,18 +135,35 @@ def _id(message: Message) -> str:
 def _story(dialogue: Dialogue) -> Iterator[tuple[Message, Calls, Session]]:
     """Every message of interest with the session's tool calls as they were before it.
 
-    A load begins a new life: what it replays are the same calls again.
+    A load begins a new life: what it replays are the same calls again, and what it does not replay
+    is gone. Until the replay comes, a turn that runs goes on with its calls.
     """
     lives: dict[str, Calls] = {}
+    past: dict[str, set[str]] = {}
+    loading: Counter[str] = Counter()
     for message in dialogue.messages:
         session = dialogue.sessions.get(message.session or "")
         if session is None or message.method not in EVENTS:
             continue
-        if message.method == "session/load" and message.role is Role.REQUEST:
-            lives[session.id] = {}
         calls = lives.setdefault(session.id, {})
+        if message.method == "session/load":
+            if message.role is Role.REQUEST:
+                loading[session.id] += 1
+            else:
+                loading[session.id] -= 1
+                _forget(calls, past.pop(session.id, set()))
+            if loading[session.id]:
+                past.setdefault(session.id, set(calls))
+        elif message.kind == "tool_call" and _id(message) in past.get(session.id, ()):
+            past[session.id].discard(_id(message))
+            _forget(calls, {_id(message)})
         yield message, calls, session
         _apply(message, calls, session)
+
+
+def _forget(calls: Calls, names: set[str]) -> None:
+    for name in names:
+        calls.pop(name, None)
 
 
 def _apply(message: Message, calls: Calls, session: Session) -> None:

@@ -506,6 +506,25 @@ def test_terminal_login_is_offered_only_to_clients_that_can(offered: bool) -> No
     assert bool(judged(talk.frames, "gate.login")) is not offered
 
 
+def test_calls_go_on_until_a_load_that_is_asked_for_meanwhile_replays_them() -> None:
+    """Two loads behind each other, while a turn runs; one of its calls is not replayed."""
+    talk = Talk().start()
+    prompt = talk.prompt()
+    talk.tool("s1", "t1")
+    talk.tool("s1", "t2")
+    loads = [talk.ask("session/load", sessionId="s1", cwd="/p", mcpServers=[]) for _ in range(2)]
+    talk.update("s1", "tool_call_update", toolCallId="t1", status="completed")
+    talk.update("s1", "tool_call_update", toolCallId="t2", status="in_progress")
+    talk.done(prompt, "cancelled")
+    for load in loads:
+        talk.update("s1", "tool_call", toolCallId="t1", title="t", status="completed")
+        talk.answer(load, {})
+    for name in ("tool.announced", "tool.unique", "load.final"):
+        assert not judged(talk.frames, name)
+    talk.update("s1", "tool_call", toolCallId="t1", title="t", status="completed")
+    assert judged(talk.frames, "tool.unique")
+
+
 @pytest.mark.parametrize("method", ["session/load", "session/resume"])
 @pytest.mark.parametrize("first", [True, False])
 def test_a_session_asked_for_behind_its_close_is_open(method: str, first: bool) -> None:
