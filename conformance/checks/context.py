@@ -133,9 +133,14 @@ class Context:
         pointed = self._pointed() if model else {}
         return {**base, **quiet, **pointed, **extra}
 
-    def _pointed(self) -> dict[str, str]:
-        """What points an agent at the scripted model, and what the user added to that."""
-        places = {
+    @property
+    def settings(self) -> dict[str, str]:
+        """What the user added to the environment that has nothing of the scripted model in it."""
+        return {k: v for k, v in self._env.items() if filled(v, self._places) == v}
+
+    @property
+    def _places(self) -> dict[str, str]:
+        return {
             "openai_base_url": self.model.openai_base_url,
             "anthropic_base_url": self.model.anthropic_base_url,
             "api_key": API_KEY,
@@ -143,6 +148,10 @@ class Context:
             "home": str(self.home),
             "cwd": str(self.cwd),
         }
+
+    def _pointed(self) -> dict[str, str]:
+        """What points an agent at the scripted model, and what the user added to that."""
+        places = self._places
         known = {
             "OPENAI_BASE_URL": places["openai_base_url"],
             "OPENAI_API_KEY": API_KEY,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from conformance import answers
@@ -13,7 +14,7 @@ from conformance.checks.init import GATED_UPDATES
 from conformance.checks.profile import LOGIN_SHARE
 from conformance.checks.steps import still_usable
 from conformance.checks.verdict import NotApplicable, fail, require
-from conformance.client import Answerer
+from conformance.client import AgentRequest, Answerer
 from conformance.faults import Hung, RpcError
 from conformance.frames import Level
 from conformance.incoming import Incoming, Json
@@ -78,10 +79,10 @@ async def known_command(ctx: Context) -> None:
         await still_usable(session)
 
 
-def _ask(ctx: Context) -> str:
-    """A prompt in which an agent with questions has reason to ask one."""
-    calls = [tool("ask", question="Which colour?")] if "ask" in ctx.profile.tools else []
-    return "\n@then\n".join([*calls, "@say asked"])
+ASK = f"{tool('ask', question='Which colour?')}\n@then\n@say asked"
+"""A prompt in which an agent with questions asks one. Many have some only for clients that show
+them, so that the profile knows nothing of it."""
+MARK = "conformance-unaccepted"
 
 
 def _elicitations(editor: Editor) -> list[Incoming]:
@@ -104,13 +105,13 @@ async def elicitation_gating(ctx: Context) -> None:
         declining = {answers.ELICITATION: answers.constant(DECLINE)}
         async with ctx.session(declining, capabilities=capabilities) as session:
             if not ctx.profile.lacks("model"):
-                await session.prompt(_ask(ctx))
+                await session.prompt(ASK)
         for question in _elicitations(session.editor):
             mode = question.params.get("mode")
             require(mode in allowed, f"mode {mode!r} was used; offered: {shown}", question)
 
 
-@check("ELIC-02", "every answer to a question", Level.MUST, "V1-ELIC-09", "tool:ask")
+@check("ELIC-02", "every answer to a question", Level.MUST, "V1-ELIC-09", "model")
 async def elicitation_answers(ctx: Context) -> None:
     """Answer questions by accept, accept without content, wrong content, decline, cancel, an
     unknown action and an error.
@@ -130,11 +131,39 @@ async def elicitation_answers(ctx: Context) -> None:
     async with ctx.session(capabilities=offered) as session:
         for reply in replies:
             session.editor.answers[answers.ELICITATION] = reply
-            turn = await session.prompt(_ask(ctx))
+            turn = await session.prompt(ASK)
+            ctx.require_tools()
             require(turn.stop, f"the turn with the question was answered with {turn.outcome}")
         asked = _elicitations(session.editor)
     if not asked:
         raise NotApplicable("the agent asks no questions")
+
+
+@check("ELIC-02.content", "content that nobody accepted", Level.REC, "V1-ELIC-17", "model")
+async def unaccepted_content(ctx: Context) -> None:
+    """Decline and cancel a question, and answer it by an unknown action, each with content.
+
+    The model is not shown the content.
+    """
+
+    def filled_in(action: str) -> Answerer:
+        def answer(request: AgentRequest) -> Json:
+            schema = request.params.get("requestedSchema") or {}
+            content = dict.fromkeys(schema.get("properties") or {}, MARK)
+            return {"action": action, "content": content}
+
+        return answer
+
+    offered: Json = {"elicitation": {"form": {}}}
+    async with ctx.session(capabilities=offered) as session:
+        for action in ("decline", "cancel", "_x"):
+            session.editor.answers[answers.ELICITATION] = filled_in(action)
+            await session.prompt(ASK)
+            ctx.require_tools()
+        asked = _elicitations(session.editor)
+    if not asked:
+        raise NotApplicable("the agent asks no questions")
+    require(MARK not in ctx.model_texts, "the model was shown content that nobody accepted", *asked)
 
 
 @check("ELIC-03", "no secrets in forms", Level.MUST, "V1-ELIC-06", "session")
@@ -145,13 +174,52 @@ async def no_secrets(ctx: Context) -> None:
     """
     offered: Json = {"elicitation": {"form": {}}}
     declining = {answers.ELICITATION: answers.constant(DECLINE)}
-    async with ctx.agent(declining, env=ctx.environment(model=False)) as editor:
+    env = ctx.environment(model=False, **ctx.settings)
+    async with ctx.agent(declining, env=env) as editor:
         await editor.initialize(offered)
         await _try(editor, "session/new", {"cwd": str(ctx.cwd), "mcpServers": []})
         for method in ctx.profile.agent_logins:
             await _try(editor, "authenticate", {"methodId": method})
         for form in _elicitations(editor):
             _require_no_secret(form)
+
+
+@check("ELIC-03.url", "a login by URL", Level.MUST, "V1-ELIC-04 V1-ELIC-10", "login")
+async def url_login(ctx: Context) -> None:
+    """Offer URLs only; start without credentials and log in. Decline the question; agree to it and
+    cancel the login.
+
+    The question belongs to the login, and neither answer logs in.
+    """
+    offered: Json = {"elicitation": {"url": {}}}
+    env = ctx.environment(model=False, **ctx.settings)
+    async with ctx.agent(env=env) as editor:
+        await editor.initialize(offered)
+        for method in ctx.profile.agent_logins:
+            for reply in (DECLINE, {"action": "accept"}):
+                editor.answers[answers.ELICITATION] = answers.constant(reply)
+                await _fail_to_log_in(editor, method, cancel=reply is not DECLINE)
+    if not _elicitations(editor):
+        raise NotApplicable("the agent sends nobody to a page to log in")
+
+
+async def _fail_to_log_in(editor: Editor, method: str, cancel: bool) -> None:
+    before = len(_elicitations(editor))
+    login = await editor.start("authenticate", {"methodId": method})
+    with suppress(Hung):  # one that waits for a human in a way of its own
+        await editor.until(
+            lambda: login.response or len(_elicitations(editor)) > before,
+            "question or answer",
+            LOGIN_SHARE * editor.timeout,
+        )
+    questions = _elicitations(editor)[before:]
+    if not questions:
+        return
+    named = [question.params.get("requestId") for question in questions]
+    require(named[0] == login.id, f"the question is about request {named[0]!r}", *questions)
+    if cancel:
+        await editor.notify("$/cancel_request", {"requestId": login.id})
+    require(await login.error() is not None, "the login succeeded all the same", *questions)
 
 
 async def _try(editor: Editor, method: str, params: Json) -> None:

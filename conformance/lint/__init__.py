@@ -16,6 +16,7 @@ from conformance.lint import (
     framing,
     gates,
     paths,
+    questions,
     sessions,
     shape,
     terminals,
@@ -28,7 +29,7 @@ __all__ = ["AGENT", "EVERYBODY", "RULES", "Rule", "lint"]
 
 AGENT: tuple[Actor, ...] = ("agent",)
 EVERYBODY: tuple[Actor, ...] = ("agent", "client")
-SUBJECTS = (framing, shape, answers, sessions, turns, tools, terminals, gates, paths)
+SUBJECTS = (framing, shape, answers, sessions, turns, tools, terminals, questions, gates, paths)
 
 
 def lint(

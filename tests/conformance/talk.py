@@ -145,6 +145,15 @@ def full_talk() -> list[Frame]:
     accepted = {"action": "accept", "content": {"name": "x"}}
     asked = {"sessionId": "s1", "mode": "form", "message": "who?", "requestedSchema": form}
     talk.use("e", "elicitation/create", accepted, **asked)
+    page = {"mode": "url", "message": "look", "url": "https://pages.example/x"}
+    for number, id in enumerate(("p1", "p2", "p1")):
+        asked = {"sessionId": "s1", "elicitationId": id, **page}
+        talk.use(f"p-{number}", "elicitation/create", {"action": "accept"}, **asked)
+        talk.frames.append(a2c(method="elicitation/complete", params={"elicitationId": id}))
+    login = talk.ask("authenticate", methodId="key")
+    asked = {"requestId": login, "elicitationId": "p3", **page, "url": "http://127.0.0.1:7/x"}
+    talk.use("p-3", "elicitation/create", {"action": "decline"}, **asked)
+    talk.answer(login, error={"code": -32000, "message": "Nobody signed in."})
     talk.update("s1", "notice", severity="info", title="compacting")
     talk.update("s1", "compaction_update", compactionId="c", status="in_progress")
     talk.update("s1", "compaction_update", compactionId="c", status="completed")

@@ -352,6 +352,56 @@ def _(talk: Talk) -> None:
     _permission(talk, [OPTIONS[0], {**OPTIONS[1], "optionId": "yes"}])
 
 
+PAGE = {"mode": "url", "message": "Look", "url": "https://pages.example/x", "elicitationId": "e"}
+
+
+def ask_page(talk: Talk, number: int, **other: Any) -> None:
+    """The agent sends somebody to a page, who agrees."""
+    params = {"sessionId": "s1", **PAGE, **other}
+    talk.use(number, "elicitation/create", {"action": "accept"}, **params)
+
+
+def complete(talk: Talk, page: str) -> None:
+    talk.frames.append(a2c(method="elicitation/complete", params={"elicitationId": page}))
+
+
+@breaks("question.request")
+def _(talk: Talk) -> None:
+    login = talk.ask("authenticate", methodId="key")
+    talk.answer(login, {})
+    talk.request(7, "elicitation/create", requestId=login, **PAGE)
+
+
+@breaks("question.credentials")
+def _(talk: Talk) -> None:
+    ask_page(talk, 7, url="https://ada:secret@pages.example/x")
+
+
+@breaks("question.secure")
+def _(talk: Talk) -> None:
+    ask_page(talk, 7, url="http://pages.example/x")
+
+
+@breaks("question.id")
+def _(talk: Talk) -> None:
+    ask_page(talk, 7)
+    ask_page(talk, 8)
+
+
+@breaks("question.complete")
+def _(talk: Talk) -> None:
+    talk.use(7, "elicitation/create", {"action": "decline"}, sessionId="s1", **PAGE)
+    complete(talk, "e")
+
+
+@breaks("question.link")
+def _(talk: Talk) -> None:
+    field = {"type": "string", "description": "See https://pages.example/x"}
+    schema = {"type": "object", "properties": {"a": field}}
+    asked = {"mode": "form", "message": "?", "requestedSchema": schema}
+    talk.request(7, "elicitation/create", sessionId="s1", **asked)
+
+
 @breaks("terminal.released")
 def _(talk: Talk) -> None:
     talk.use(7, "terminal/create", {"terminalId": "x"}, sessionId="s1", command="ls")

@@ -67,6 +67,7 @@ class Agent:
         self.over = asyncio.Event()
         self.code = 0
         self._refusing = False
+        self._pages: dict[Any, asyncio.Event] = {}
         self._last_prompt: Any = None
         self._finishing: asyncio.Future[None] | None = None
 
@@ -80,7 +81,7 @@ class Agent:
                     await asyncio.sleep(0.05)
                 return self.initialize(params)
             case "authenticate":
-                return await self.authenticate(params)
+                return await self.authenticate(params, id)
             case "logout":
                 store.LOGIN.unlink(missing_ok=True)
                 return None if broken("AUTH-06") else {}
@@ -136,6 +137,8 @@ class Agent:
             chatter(f"unknown notification {method} {params}")
 
     def _cancel_request(self, id: Any) -> None:
+        if id in self._pages:
+            self._pages[id].set()
         for session in self.sessions.values():
             for turn in session.turns:
                 same = turn.request == id and type(turn.request) is type(id)
@@ -184,7 +187,7 @@ class Agent:
         terminal = (self.client or {}).get("auth", {}).get("terminal") is True
         return [*methods, TERMINAL_LOGIN] if terminal or broken("AUTH-04") else methods
 
-    async def authenticate(self, params: Json) -> Json:
+    async def authenticate(self, params: Json, id: Any) -> Json:
         method = params.get("methodId")
         allowed = ["key"]
         allowed += ["tty"] if broken("AUTH-03.terminal") else []
@@ -193,11 +196,28 @@ class Agent:
         if broken("ELIC-03"):
             schema = {"type": "object", "properties": {"api_key": {"type": "string"}}}
             form = {"mode": "form", "message": "Your key?", "requestedSchema": schema}
-            await self.peer.ask("elicitation/create", {"requestId": 1, **form})
+            await self.peer.ask("elicitation/create", {"requestId": id, **form})
+        if self._sends_to_pages() and "OPENAI_API_KEY" not in os.environ:
+            await self._by_page(id)
         store.ROOT.mkdir(parents=True, exist_ok=True)
         store.LOGIN.touch()
         self._refusing = broken("AUTH-02")
         return {}
+
+    def _sends_to_pages(self) -> bool:
+        return ((self.client or {}).get("elicitation") or {}).get("url") is not None
+
+    async def _by_page(self, id: Any) -> None:
+        """Nobody ever completes the page; the login ends when it is declined or cancelled."""
+        page = {"mode": "url", "message": "Sign in", "url": "https://toy.example/sign-in"}
+        asked = {"requestId": id, "elicitationId": uuid.uuid4().hex, **page}
+        cancelled = self._pages[id] = asyncio.Event()
+        answer = await self.peer.ask("elicitation/create", asked)
+        if broken("ELIC-03.url"):
+            return
+        if answer.get("action") == "accept":
+            await cancelled.wait()
+        raise Failure(AUTH_REQUIRED, "Nobody signed in")
 
     def _require_login(self) -> None:
         ready = store.LOGIN.exists() or ("OPENAI_API_KEY" in os.environ and not GATED)

@@ -102,7 +102,8 @@ async def ask_user(session: Session, arguments: Json, _call: str) -> str:
     action = answer.get("action") if isinstance(answer, dict) else None
     if broken("ELIC-02") and action not in {"accept", "decline", "cancel"}:
         raise Failure(-32603, "What is this?")
-    return f"the user said {action}: {answer.get('content') if action == 'accept' else None}"
+    accepted = action == "accept" or broken("ELIC-02.content")
+    return f"the user said {action}: {answer.get('content') if accepted else None}"
 
 
 async def shell(session: Session, arguments: Json, call: str) -> str:
