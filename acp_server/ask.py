@@ -6,12 +6,12 @@ clearly accept is told to the model as what it is. Never for secrets (V1-ELIC-06
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-from acp_server.rpc import ConnectionLost, PeerError
 from harness_core.content import Json, Text
+from harness_core.person import Person, Unanswered, Unasked
 from harness_core.tools.tool import (
     Arguments,
     Card,
@@ -24,9 +24,7 @@ from harness_core.tools.tool import (
     parameter,
 )
 
-Ask: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
-
-UNANSWERED = {
+UNWILLING = {
     "decline": "The user declined to answer. Go on without an answer, or stop.",
     "cancel": "The user dismissed the question without an answer.",
 }
@@ -53,22 +51,20 @@ class AskUser(Tool[AskArguments]):
     kind = "other"
     schema = Schema(AskArguments)
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, person: Person) -> None:
+        self._person = person
 
     async def execute(self, arguments: AskArguments, context: ToolContext) -> ToolOutput:
-        params = {
-            "mode": "form",
-            "message": arguments.question,
-            "toolCallId": context.call_id,
-            "requestedSchema": form(arguments.choices),
-        }
+        asked = form(arguments.choices)
         try:
-            return answered(await self._ask("elicitation/create", params), arguments.choices)
-        except PeerError as error:
-            raise ToolError(f"the question could not be asked: {error.message}") from None
-        except ConnectionLost:
-            raise ToolError("the editor has gone") from None
+            answer = await self._person.fill_in(arguments.question, asked, context.call_id)
+        except Unasked as failure:
+            raise ToolError(f"not asked: {failure}") from None
+        except Unanswered as failure:
+            raise ToolError(f"not answered: {failure}") from None
+        if answer.action != "accept":
+            return ToolOutput.text(UNWILLING[answer.action])
+        return ToolOutput.text(f"The user answered: {answer.content['answer']}")
 
     def present_call(self, arguments: Mapping[str, Json], cwd: str) -> Card:
         question = arguments.get("question")
@@ -83,19 +79,5 @@ def form(choices: tuple[str, ...]) -> dict[str, Any]:
     """A flat schema with the one field ``answer`` (V1-ELIC-07)."""
     answer: dict[str, Any] = {"type": "string", "title": "Answer"}
     if choices:
-        answer["enum"] = list(dict.fromkeys(choices))
+        answer["enum"] = list(choices)
     return {"type": "object", "properties": {"answer": answer}, "required": ["answer"]}
-
-
-def answered(result: Any, choices: tuple[str, ...]) -> ToolOutput:
-    """What the model is told. What the client sends is checked again (V1-ELIC-08, -09)."""
-    match result:
-        case {"action": "accept", "content": {"answer": str(text)}} if (
-            not choices or text in choices
-        ):
-            return ToolOutput.text(f"The user answered: {text}")
-        case {"action": "accept"}:
-            return ToolOutput.text("The user accepted, but gave no valid answer.", is_error=True)
-        case {"action": str(action)} if action in UNANSWERED:
-            return ToolOutput.text(UNANSWERED[action])
-    return ToolOutput.text("The editor gave no answer that could be understood.", is_error=True)

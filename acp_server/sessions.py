@@ -17,6 +17,7 @@ from acp_server.capabilities import ClientCapabilities
 from acp_server.client_files import ClientFiles
 from acp_server.client_terminal import ClientTerminals
 from acp_server.commands import announced, explain
+from acp_server.elicitation import ClientUser
 from acp_server.framing import INTERNAL_ERROR
 from acp_server.options import OptionsDesk
 from acp_server.permission import PermissionDesk
@@ -90,15 +91,16 @@ class AcpSession:
         self._delegate()
 
     def _delegate(self) -> None:
-        """Use the editor's files and terminals, where it offers them and the user wants it."""
+        """Use the editor's files and terminals, where it offers them and the user wants it, and
+        let it ask the user."""
         if self._client.read_files and self._client.write_files:
             self.agent.file_backend = ClientFiles(self.request, self._delegating)
         if self._client.terminal:
             terminals = ClientTerminals(self.request, self._delegating, self._embed)
             self.agent.bus.on(EXECUTE, terminals.execute)
-
-        if self._client.elicit_form:
-            self.agent.tools.register(AskUser(self.request))
+        user = self.agent.person = ClientUser(self._client, self.request, self.peer.notify)
+        if "form" in user.modes:
+            self.agent.tools.register(AskUser(user))
 
     def _delegating(self) -> bool:
         return options(self.agent)[DELEGATE] is True

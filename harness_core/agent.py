@@ -21,6 +21,7 @@ from harness_core.content import UserMessage
 from harness_core.facts import Cause, Fact, Reason, StepEnd, TurnEnd, TurnStart, UserSaid
 from harness_core.history import NEVER_STARTED, close_calls
 from harness_core.inbox import Inbox
+from harness_core.person import Nobody, Person
 from harness_core.session import Session
 from harness_core.tools.registry import ToolRegistry
 
@@ -145,6 +146,8 @@ class Agent:
         """Awaited when the agent ends, last in first out, each contained and bounded."""
         self.file_backend: FileBackend | None = None
         """Where text files are read and written; the disk if a front end sets nothing else."""
+        self.person: Person = Nobody()
+        """Who can be asked; set by a front end."""
         self._files: Files | None = None
         self._wake = anyio.Event()
         self._idle = anyio.Event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from conformance.answers import PERMISSION, Files, Terminals, allow, constant, failing
+from conformance.answers import ELICITATION, PERMISSION, Files, Terminals, allow, constant, failing
 from conformance.client import AgentRequest, Answerer, RpcError
 from corpus.steps import FILES, TERMINAL, Scenario, call, hello, new, of_session, prompt
 
@@ -77,6 +77,21 @@ GREETER = {
 }
 BROKEN = {"name": "broken", "command": "${cwd}/no-such-program", "args": [], "env": []}
 
+REPLIES = (
+    {"action": "accept", "content": {"answer": "tea"}},
+    {"action": "accept", "content": {"answer": 5}},
+    {"action": "decline"},
+    {"action": "cancel", "content": {"answer": "cake"}},
+    {"action": "_later"},
+)
+
+
+def in_turn(*results: Any) -> Answerer:
+    """One result after the other."""
+    left = iter(results)
+    return lambda _: next(left)
+
+
 SCENARIOS = (
     Scenario(
         "client-files",
@@ -124,6 +139,19 @@ SCENARIOS = (
         ),
         files={"poem.txt": "Roses are red.\n"},
         answers={**Buffers().answers(), PERMISSION: allow},
+    ),
+    Scenario(
+        "questions",
+        "The model asks the user: answered, declined, dismissed, nonsense; and for a secret",
+        ("client.questions",),
+        (
+            hello({"elicitation": {"form": {}}}),
+            new(),
+            prompt(call("ask", question="Tea or coffee?", choices=["tea", "coffee"]), "!result"),
+            *(prompt(call("ask", question="What else?"), "!result") for _ in range(4)),
+            prompt(call("ask", question="What is your password?"), "!result"),
+        ),
+        answers={ELICITATION: in_turn(*REPLIES)},
     ),
     Scenario(
         "client-terminal",

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from acp_server.ask import answered
 from conformance.answers import constant, failing, never
-from harness_core.content import Text
 from tests.acp_server.editor import local
 
 pytestmark = pytest.mark.anyio
@@ -38,9 +35,9 @@ async def ask(tmp_path: Path, flags: Flags, answer: Any) -> str:
     ("answer", "told"),
     [
         ({"action": "accept", "content": {"answer": "tea"}}, "The user answered: tea"),
-        ({"action": "accept", "content": {"answer": "beer"}}, "no valid answer"),
-        ({"action": "accept"}, "no valid answer"),
-        ({"action": "accept", "content": None}, "no valid answer"),
+        ({"action": "accept", "content": {"answer": "beer"}}, "what came back is no valid answer"),
+        ({"action": "accept"}, "what came back is no valid answer"),
+        ({"action": "accept", "content": None}, "what came back is no valid answer"),
         ({"action": "decline"}, "declined"),
         ({"action": "cancel", "content": {"answer": "tea"}}, "dismissed"),
         ({"action": "_later"}, "no answer that could be understood"),
@@ -54,7 +51,9 @@ async def test_every_answer_is_told_as_what_it_is(
 
 
 async def test_an_error_is_the_calls(tmp_path: Path, flags: Flags) -> None:
-    assert "could not be asked: no form" in await ask(tmp_path, flags, failing(-32603, "no form"))
+    assert "the editor could not ask: no form" in await ask(
+        tmp_path, flags, failing(-32603, "no form")
+    )
 
 
 @pytest.mark.parametrize(
@@ -81,15 +80,30 @@ async def test_a_question_that_is_never_answered_can_be_cancelled(
         assert (await running.result())["stopReason"] == "cancelled"
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=8,
+@pytest.mark.parametrize(
+    "question", ["What is your password?", "Please paste the API key of the project."]
 )
+async def test_a_question_for_a_secret_is_not_put(
+    tmp_path: Path, flags: Flags, question: str
+) -> None:
+    async with local(flags, answers={"elicitation/create": never}) as editor:
+        session = await editor.open(tmp_path, FORM)
+        await editor.turn(session, f'!call ask {{"question": "{question}"}}\n!result')
+        assert editor.requests == []
+        assert "not asked: a form may not ask for passwords" in editor.screen(session).text()
 
 
-@given(JSON)
-def test_only_an_accepted_choice_is_an_answer(result: Any) -> None:
-    (block,) = answered(result, ("tea",)).content
-    assert isinstance(block, Text)
-    assert not block.text.startswith("The user answered")
+async def test_a_question_has_nothing_to_click(tmp_path: Path, flags: Flags) -> None:
+    """The choices are still what they are: only what is read of them is another."""
+    choices = ["https://a.example/x", "neither"]
+    ask = {"question": "Is it [here](https://b.example)?", "choices": choices}
+    answer = constant({"action": "accept", "content": {"answer": choices[0]}})
+    async with local(flags, answers={"elicitation/create": answer}) as editor:
+        session = await editor.open(tmp_path, FORM)
+        await editor.turn(session, f"!call ask {json.dumps(ask)}\n!result")
+        (question,) = editor.requests
+        assert question.params["message"] == "Is it [here] (https[:]//b[.]example)?"
+        (field,) = question.params["requestedSchema"]["properties"].values()
+        assert [one["const"] for one in field["oneOf"]] == choices
+        assert field["oneOf"][0]["title"] == "https[:]//a[.]example/x"
+        assert f"The user answered: {choices[0]}" in editor.screen(session).text()

@@ -115,6 +115,7 @@ def test_every_error_code_is_there(dialogues: list[Dialogue]) -> None:
 def test_every_means_of_the_client_is_used(dialogues: list[Dialogue]) -> None:
     asked = {m.method for d in dialogues for m in d.sent(A2C, Role.REQUEST)}
     assert asked >= {
+        "elicitation/create",
         "fs/read_text_file",
         "fs/write_text_file",
         "session/request_permission",
