@@ -1,10 +1,12 @@
-"""The protocol's content as ours. Pure; knows the library's types and nothing of connections."""
+"""The protocol's content and lists as ours. Knows the library's types and no connections."""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Sequence
 
+import orjson
 from mcp_types import (
     AudioContent,
     BlobResourceContents,
@@ -13,15 +15,28 @@ from mcp_types import (
     EmbeddedResource,
     GetPromptResult,
     ImageContent,
+    Prompt,
     ReadResourceResult,
+    ResourceTemplate,
     TextContent,
     TextResourceContents,
+    ToolAnnotations,
 )
+from mcp_types import Resource as ResourceEntry
 from mcp_types import ResourceLink as Link
+from mcp_types import Tool as ListedTool
 
 from harness_core.content import Audio, Image, Resource, ResourceLink, ResultBlock, Text
 from harness_core.model.readable import is_base64
+from harness_core.plugins.mcp.offer import (
+    ListedResource,
+    OfferedPrompt,
+    OfferedTool,
+    PromptArgument,
+)
 from harness_core.tools.tool import ToolOutput
+
+log = logging.getLogger(__name__)
 
 
 def output_of(result: CallToolResult) -> ToolOutput:
@@ -83,3 +98,37 @@ def _marked(messages: Iterable[tuple[str, ResultBlock]]) -> Iterable[ResultBlock
         if role == "assistant":
             yield Text("[assistant]")
         yield block
+
+
+# --- what is offered ---------------------------------------------------------------------------
+
+
+def offered_tool(tool: ListedTool) -> OfferedTool | None:
+    """A tool, or nothing if its description cannot be put in a request."""
+    annotations = tool.annotations or ToolAnnotations()
+    try:
+        schema = orjson.loads(orjson.dumps(tool.input_schema))
+        orjson.dumps((tool.name, tool.title, tool.description))
+    except ValueError as failure:
+        log.warning("tool %r of an MCP server cannot be described: %s", tool.name, failure)
+        return None
+    schema.pop("$schema", None)
+    return OfferedTool(
+        tool.name,
+        tool.title or annotations.title or tool.name,
+        tool.description or "",
+        {"type": "object", "properties": {}, **schema},
+        bool(annotations.read_only_hint),
+    )
+
+
+def offered_prompt(prompt: Prompt) -> OfferedPrompt:
+    """A prompt."""
+    arguments = tuple(PromptArgument(a.name, bool(a.required)) for a in prompt.arguments or ())
+    return OfferedPrompt(prompt.name, prompt.description or prompt.title or "", arguments)
+
+
+def listed(uri: str, one: ResourceEntry | ResourceTemplate, *, template: bool) -> ListedResource:
+    """A resource, or a pattern of some."""
+    about = one.description or ""
+    return ListedResource(uri, one.title or one.name, about, one.mime_type or "", template)

@@ -7,15 +7,16 @@ registry and no way to come back after an end: ``server`` does.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import anyio
 import httpx2
 import mcp_types as types
-import orjson
 from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.shared.exceptions import MCPError
@@ -23,17 +24,23 @@ from pydantic import FileUrl, ValidationError
 
 from harness_core import __version__
 from harness_core.content import Json, ResultBlock
-from harness_core.plugins.mcp.blocks import contents_of, output_of, prompt_of
+from harness_core.person import Nobody
+from harness_core.plugins.mcp.blocks import (
+    contents_of,
+    listed,
+    offered_prompt,
+    offered_tool,
+    output_of,
+    prompt_of,
+)
 from harness_core.plugins.mcp.offer import (
     ConnectionGone,
     ListedResource,
     Offer,
-    OfferedPrompt,
-    OfferedTool,
-    PromptArgument,
     ServerError,
     SessionExpired,
 )
+from harness_core.plugins.mcp.questions import PagesWanted, Questions, Work, pages_of
 from harness_core.plugins.mcp.spec import Place, ServerSpec
 from harness_core.plugins.mcp.transport import opened
 from harness_core.tools.tool import ToolOutput
@@ -49,6 +56,9 @@ PAGES = 50
 ANSWERED = 30.0
 """Seconds that a server has to list, to give a prompt or a resource. Tools take what they take."""
 
+ATTEMPTS = 3
+"""How often a request is made that needs pages to be opened first."""
+
 CHANGES = (
     types.ToolListChangedNotification,
     types.PromptListChangedNotification,
@@ -60,9 +70,10 @@ CHANGES = (
 async def connected(spec: ServerSpec, place: Place) -> AsyncIterator[Connection]:
     """A connection whose handshake is done. Raises whatever went wrong, perhaps in groups.
 
-    Every server in use knows the handshake; one that refuses it is asked in the newer way.
+    Every server in use knows the handshake; one that refuses it is asked in the newer way, in
+    which it has no questions of its own.
     """
-    connection = Connection(place)
+    connection = Connection(place, Questions(spec.name, place.person()))
     try:
         async with connection.client(spec, "legacy") as client:
             connection.up(client)
@@ -72,7 +83,7 @@ async def connected(spec: ServerSpec, place: Place) -> AsyncIterator[Connection]
         refusal = leaf(failure)
         if connection.is_up or not isinstance(refusal, MCPError) or _is_gone(refusal):
             raise
-    connection = Connection(place)
+    connection = Connection(place, Questions(spec.name, Nobody()))
     async with connection.client(spec, "auto") as client:
         connection.up(client)
         yield connection
@@ -83,6 +94,7 @@ class Connection:
     """Requests to one server. ``news`` is set when its lists changed or when it is ``gone``."""
 
     place: Place
+    questions: Questions
     gone: bool = False
     news: anyio.Event = field(default_factory=anyio.Event)
     _client: Client | None = None
@@ -99,13 +111,16 @@ class Connection:
     def client(self, spec: ServerSpec, mode: Literal["legacy", "auto"]) -> Client:
         """A client for this connection, to be entered by whoever owns it.
 
-        It offers neither sampling nor elicitation: a server that asks is told so.
+        It offers no sampling, and elicitation as far as there is a person: a server that asks for
+        more is told so.
         """
+        modes = self.questions.person.modes
         return Client(
-            opened(spec, self.place.cwd, self.lose),
+            opened(spec, self.place.cwd, self.lose, modes),
             mode=mode,
             client_info=types.Implementation(name="acp-harness", version=__version__),
             list_roots_callback=self._roots,
+            elicitation_callback=self.questions.elicit if modes else None,
             message_handler=self._heard,
             cache=None,
         )
@@ -118,6 +133,8 @@ class Connection:
     async def _heard(self, message: IncomingMessage) -> None:
         if isinstance(message, CHANGES):
             self.news.set()
+        elif isinstance(message, types.ElicitCompleteNotification):
+            self.questions.completed(message.params.elicitation_id)
 
     async def _roots(self, context: ClientRequestContext) -> types.ListRootsResult:
         return types.ListRootsResult(
@@ -140,8 +157,8 @@ class Connection:
             else []
         )
         return Offer(
-            tuple(tool for tool in map(_tool, tools) if tool is not None),
-            tuple(map(_prompt, prompts)),
+            tuple(tool for tool in map(offered_tool, tools) if tool is not None),
+            tuple(map(offered_prompt, prompts)),
             bool(can.resources and await self.resources()),
             client.instructions or "",
         )
@@ -159,8 +176,8 @@ class Connection:
         except ServerError:  # few servers have any, and some do not know the question
             patterns = []
         return [
-            *(_listed(one.uri, one, template=False) for one in found),
-            *(_listed(one.uri_template, one, template=True) for one in patterns),
+            *(listed(one.uri, one, template=False) for one in found),
+            *(listed(one.uri_template, one, template=True) for one in patterns),
         ]
 
     async def _pages(
@@ -172,7 +189,7 @@ class Connection:
         cursor: str | None = None
         for _ in range(PAGES):
             params = types.PaginatedRequestParams(cursor=cursor)
-            page = await self._ask(fetch(params=params), ANSWERED)
+            page = await self._ask(fetch(params=params))
             found += items(page)
             cursor = page.next_cursor
             if not cursor:
@@ -182,7 +199,7 @@ class Connection:
     # --- what it does --------------------------------------------------------------------------
 
     async def call(
-        self, name: str, arguments: Mapping[str, Json], trace: Mapping[str, str]
+        self, name: str, arguments: Mapping[str, Json], call: str, trace: Mapping[str, str]
     ) -> ToolOutput:
         """Call a tool, for as long as it takes. Cancelling this cancels it. Raises ``ServerError``.
 
@@ -193,39 +210,58 @@ class Connection:
         params = types.CallToolRequestParams(name=name, arguments=dict(arguments), _meta=meta)
         request = types.CallToolRequest(params=params)
         session = self._ready().session
-        return output_of(await self._ask(session.send_request(request, types.CallToolResult)))
+        return output_of(
+            await self._serve(lambda: session.send_request(request, types.CallToolResult), call)
+        )
 
     async def prompt(self, name: str, arguments: Mapping[str, str]) -> Sequence[ResultBlock]:
         """The content of a prompt. Raises ``ServerError``."""
-        asked = self._ready().session.get_prompt(name, dict(arguments))
-        return prompt_of(await self._ask(asked, ANSWERED))
+        session = self._ready().session
+        ask = partial(session.get_prompt, name, dict(arguments))
+        return prompt_of(await self._serve(ask, seconds=ANSWERED))
 
-    async def read(self, uri: str) -> ToolOutput:
+    async def read(self, uri: str, call: str) -> ToolOutput:
         """Read a resource. Raises ``ServerError``."""
-        return contents_of(await self._ask(self._ready().session.read_resource(uri), ANSWERED))
+        session = self._ready().session
+        ask = partial(session.read_resource, uri)
+        return contents_of(await self._serve(ask, call, ANSWERED))
+
+    async def _serve(
+        self, ask: Callable[[], Awaitable[T]], call: str | None = None, seconds: float = math.inf
+    ) -> T:
+        """The answer to a request that is made for the person or the model: meanwhile the server
+        may ask, and what it needs to be done first is done."""
+        for _ in range(ATTEMPTS):
+            work = Work(call, seconds)
+            try:
+                with self.questions.during(work):
+                    return await self._ask(ask(), work)
+            except PagesWanted as wanted:
+                await self.questions.visit_all(wanted, call)
+        raise ServerError("it needs one page after another to be opened")
 
     def _ready(self) -> Client:
         if self._client is None or self.gone:
             raise SessionExpired("the connection has ended")
         return self._client
 
-    async def _ask(self, answer: Awaitable[T], seconds: float | None = None) -> T:
+    async def _ask(self, answer: Awaitable[T], work: Work | None = None) -> T:
         """The answer to a request, with every failure in our words."""
+        work = work or Work(None, ANSWERED)
         try:
-            with anyio.fail_after(seconds):
+            with work.limit:
                 return await answer
-        except TimeoutError:
-            raise ServerError(f"it did not answer within {seconds:.0f} s") from None
         except MCPError as failure:
             if _is_gone(failure):
                 raise ConnectionGone("the connection ended") from None
             if _is_expired(failure):
                 self.lose()
                 raise SessionExpired("the server has begun anew") from None
-            raise ServerError(failure.message) from None
+            raise (pages_of(failure) or ServerError(failure.message)) from None
         except (ValidationError, RuntimeError) as failure:
             log.info("an MCP server's answer is not valid", exc_info=failure)
             raise ServerError("its answer is not valid in the protocol") from None
+        raise ServerError(f"it did not answer within {work.seconds:.0f} s")
 
 
 # --- the library's terms -----------------------------------------------------------------------
@@ -238,37 +274,6 @@ def _is_gone(failure: MCPError) -> bool:
 def _is_expired(failure: MCPError) -> bool:
     """The word for a 404 to a request with a session id: the library's, or a server's own."""
     return failure.message in ("Session terminated", "Session not found")
-
-
-def _tool(tool: types.Tool) -> OfferedTool | None:
-    """A tool, or nothing if its description cannot be put in a request."""
-    annotations = tool.annotations or types.ToolAnnotations()
-    try:
-        schema = orjson.loads(orjson.dumps(tool.input_schema))
-        orjson.dumps((tool.name, tool.title, tool.description))
-    except ValueError as failure:
-        log.warning("tool %r of an MCP server cannot be described: %s", tool.name, failure)
-        return None
-    schema.pop("$schema", None)
-    return OfferedTool(
-        tool.name,
-        tool.title or annotations.title or tool.name,
-        tool.description or "",
-        {"type": "object", "properties": {}, **schema},
-        bool(annotations.read_only_hint),
-    )
-
-
-def _prompt(prompt: types.Prompt) -> OfferedPrompt:
-    arguments = tuple(PromptArgument(a.name, bool(a.required)) for a in prompt.arguments or ())
-    return OfferedPrompt(prompt.name, prompt.description or prompt.title or "", arguments)
-
-
-def _listed(
-    uri: str, one: types.Resource | types.ResourceTemplate, *, template: bool
-) -> ListedResource:
-    about = one.description or ""
-    return ListedResource(uri, one.title or one.name, about, one.mime_type or "", template)
 
 
 def leaf(failure: BaseException) -> BaseException:

@@ -41,7 +41,7 @@ class Servers:
         self._harness = harness
         self._agent = agent
         self._configured = configured
-        self._place = Place(agent.cwd, lambda: agent.roots)
+        self._place = Place(agent.cwd, lambda: agent.roots, lambda: agent.person)
         self._servers: dict[str, Server] = {}
         self._registered: dict[str, list[Disposer]] = {}
         """By server, what takes its tools away."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from harness_core.person import Nobody, Person
+
 LONGEST_NAME = 64
 """Characters that model APIs take for the name of a tool."""
 
@@ -44,10 +46,11 @@ ServerSpec: TypeAlias = StdioSpec | RemoteSpec
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a session is: what servers are told of it. Paths are absolute."""
+    """Where a session is, and who is there: what servers are told of it. Paths are absolute."""
 
     cwd: Path
     roots: Callable[[], Sequence[Path]]
+    person: Callable[[], Person] = Nobody
 
 
 def slug(name: str, taken: Container[str] = ()) -> str:

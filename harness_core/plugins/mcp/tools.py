@@ -80,8 +80,9 @@ class McpTool(Tool[Mapping[str, Json]]):
 
     async def execute(self, arguments: Mapping[str, Json], context: ToolContext) -> ToolOutput:
         """Call it on its server."""
-        name, trace = self._offered.name, context.trace
-        return fitted(await _use(self._server, lambda c: c.call(name, arguments, trace)), context)
+        name, call, trace = self._offered.name, context.call_id, context.trace
+        output = await _use(self._server, lambda c: c.call(name, arguments, call, trace))
+        return fitted(output, context)
 
     def present_call(self, arguments: Mapping[str, Json], cwd: str) -> Card:
         """Its title and whose it is."""
@@ -199,7 +200,8 @@ class ReadResourceTool(Tool[ReadResource]):
     async def execute(self, arguments: ReadResource, context: ToolContext) -> ToolOutput:
         """Read it from its server."""
         server = named(self._servers(), arguments.server)
-        return fitted(await _use(server, lambda c: c.read(arguments.uri)), context)
+        uri, call = arguments.uri, context.call_id
+        return fitted(await _use(server, lambda c: c.read(uri, call)), context)
 
     def present_call(self, arguments: Mapping[str, Json], cwd: str) -> Card:
         """What is read, and from whom."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -21,11 +21,12 @@ from mcp.client import session
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import JSONRPCRequest
 
 from harness_core.plugins.mcp.spec import RemoteSpec, ServerSpec, StdioSpec
 
 if TYPE_CHECKING:
-    from mcp.client._transport import ReadStream, TransportStreams
+    from mcp.client._transport import ReadStream, TransportStreams, WriteStream
     from mcp.shared.message import SessionMessage
 
 log = logging.getLogger(__name__)
@@ -65,16 +66,19 @@ def _not_the_librarys(record: logging.LogRecord) -> bool:
 
 @asynccontextmanager
 async def opened(
-    spec: ServerSpec, cwd: Path, closed: Callable[[], None]
+    spec: ServerSpec, cwd: Path, closed: Callable[[], None], modes: Collection[str] = ()
 ) -> AsyncIterator[TransportStreams]:
-    """The two streams of a connection; ``closed`` is called when the server's end has closed."""
+    """The two streams of a connection; ``closed`` is called when the server's end has closed.
+
+    Of elicitation, at most these ``modes`` are announced.
+    """
     hush()
     async with AsyncExitStack() as stack:
         if isinstance(spec, StdioSpec):
             streams = await stack.enter_async_context(_process(spec, cwd))
         else:
             streams = await _remote(spec, stack)
-        yield Watched(streams[0], closed), streams[1]
+        yield Watched(streams[0], closed), Announcing(streams[1], modes)
 
 
 @asynccontextmanager
@@ -121,8 +125,48 @@ async def _remote(spec: RemoteSpec, stack: AsyncExitStack) -> TransportStreams:
     return await stack.enter_async_context(streamable_http_client(spec.url, http_client=client))
 
 
-class Watched:
+class _Closing:
+    """What both kinds of streams are beside what they carry."""
+
+    _stream: Any
+
+    async def aclose(self) -> None:
+        """Close it."""
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        failure: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class Announcing(_Closing):
+    """A stream that announces only these modes of elicitation: the library would say both."""
+
+    def __init__(self, stream: WriteStream[SessionMessage], modes: Collection[str]) -> None:
+        self._stream = stream
+        self._modes = modes
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Pass a message on."""
+        match item.message:
+            case JSONRPCRequest(
+                method="initialize", params={"capabilities": {"elicitation": _} as announced}
+            ):
+                announced["elicitation"] = {mode: {} for mode in self._modes}
+        await self._stream.send(item)
+
+
+class Watched(_Closing):
     """A stream that tells when it has ended."""
+
+    _stream: ReadStream[SessionMessage | Exception]
 
     def __init__(
         self, stream: ReadStream[SessionMessage | Exception], closed: Callable[[], None]
@@ -143,10 +187,6 @@ class Watched:
             self._closed()
             raise
 
-    async def aclose(self) -> None:
-        """Close it."""
-        await self._stream.aclose()
-
     def __aiter__(self) -> Self:
         return self
 
@@ -155,14 +195,3 @@ class Watched:
             return await self.receive()
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        failure: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self.aclose()

@@ -40,6 +40,14 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
+@server.tool()
+async def ask(ctx: Context) -> str:
+    """Ask the person for a name."""
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    result = await ctx.session.elicit_form("Who are you?", schema, ctx.request_id)
+    return f"{result.action} {result.content}"
+
+
 @server.resource("remote://about")
 def about() -> str:
     """About this server."""

@@ -6,12 +6,13 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from harness_core.person import Answer, Nobody
 from harness_core.plugins.mcp import RemoteSpec, StdioSpec
 from tests.harness_core.mcp.bench import PATIENT, bench, words
 
@@ -55,6 +56,23 @@ async def test_a_remote_server_is_used_like_any_other(transport: Transport) -> N
         assert "Say hello to Ada." in b.context
         assert "Ask me for headers." in b.world.script.requests[-1].system
         assert b.notices == []
+
+
+class Ada(Nobody):
+    """A person who says her name."""
+
+    modes = ("form",)
+
+    async def fill_in(self, message: str, schema: Any, call: str | None) -> Answer:
+        return Answer("accept", {"name": f"Ada, asked in {call}"})
+
+
+@both
+async def test_a_remote_server_can_ask_the_person(transport: Transport) -> None:
+    async with serving(transport) as port, bench(spec(transport, port)) as b:
+        b.world.agent.person = Ada()
+        text = words(await b.call("mcp__far__ask"))
+        assert text == "accept {'name': 'Ada, asked in c1'}"
 
 
 @both
