@@ -29,6 +29,15 @@ AUTH_METHODS: Final[list[dict[str, Any]]] = [
 ]
 """What ``authenticate`` takes."""
 
+PAGE_LOGIN: Final[dict[str, Any]] = {
+    **AUTH_METHODS[0],
+    "description": (
+        "Asks for the provider's key on a page in your browser, unless one is stored already or "
+        "set where the editor starts the agent."
+    ),
+}
+"""The same for clients that open pages."""
+
 TERMINAL_LOGIN: Final[dict[str, Any]] = {
     "type": "terminal",
     "id": "login",
@@ -90,6 +99,7 @@ def requested_version(params: Mapping[str, Any]) -> int:
 def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
     """What this agent is and can do (V1-INIT-07, -08, -11). Whatever version was asked for, the
     answer is the newest one spoken here: 1 (V1-INIT-03, -04)."""
+    logins = [PAGE_LOGIN] if client.elicit_url else AUTH_METHODS
     return {
         "protocolVersion": PROTOCOL_VERSION,
         "agentInfo": {"name": "acp-harness", "title": "ACP Harness", "version": __version__},
@@ -107,6 +117,6 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
             },
             "auth": {"logout": {}},
         },
-        "authMethods": [*AUTH_METHODS, *([TERMINAL_LOGIN] if client.terminal_auth else [])],
+        "authMethods": [*logins, *([TERMINAL_LOGIN] if client.terminal_auth else [])],
         "_meta": {"steering": {"supported": True}},
     }

@@ -13,10 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from acp_server.capabilities import AUTH_METHODS, ClientCapabilities
+from acp_server.capabilities import ClientCapabilities
 from acp_server.content import blocks_of
 from acp_server.fork import fork_point
-from acp_server.framing import AUTH_REQUIRED, INTERNAL_ERROR, INVALID_PARAMS, NOT_FOUND
+from acp_server.framing import INTERNAL_ERROR, INVALID_PARAMS, NOT_FOUND
+from acp_server.keys import Keys
 from acp_server.lanes import Lanes
 from acp_server.projection import timestamp
 from acp_server.rpc import Inbound, Params, Peer, RpcError
@@ -25,12 +26,11 @@ from acp_server.wire import v1
 from harness_core.agent import Agent
 from harness_core.config import ConfigError
 from harness_core.content import UserMessage
-from harness_core.credentials import CredentialError, Vault, environment
+from harness_core.credentials import Vault
 from harness_core.facts import FactError
 from harness_core.harness import ForkError, Harness, new_id
 from harness_core.journal import JournalError, SessionNotFound, Summary
 from harness_core.model.http import preload
-from harness_core.model.protocol import ModelSetupError
 from harness_core.plugins.mcp import RemoteSpec, ServerSpec, StdioSpec, servers_of
 from harness_core.plugins.options import MODE, set_option
 
@@ -49,8 +49,7 @@ class Host:
         self.harness = harness
         self.peer = peer
         self.client = client
-        self._vault = vault
-        self._signed_out = False
+        self.keys = Keys(harness, peer, client, vault)
         self._models = harness.models()
         self._search: asyncio.Task[None] | None = None
         self.sessions: dict[str, AcpSession] = {}
@@ -59,39 +58,14 @@ class Host:
 
     # --- sign-in -------------------------------------------------------------------------------
 
-    async def authenticate(self, _: Inbound, params: Params) -> Params:
-        """``authenticate``: look for keys again, and check that the model can be used (V1-AUTH-05).
-
-        A terminal method is not for here (V1-AUTH-04).
-        """
+    async def authenticate(self, inbound: Inbound, params: Params) -> Params:
+        """``authenticate``."""
         method = v1.validate(v1.Authenticate, params).method_id
-        if method not in (entry["id"] for entry in AUTH_METHODS):
-            raise RpcError(INVALID_PARAMS, f"there is no auth method {method[:128]!r}")
-        try:
-            env = environment(self._vault, os.environ)
-        except CredentialError as failure:
-            raise RpcError(AUTH_REQUIRED, str(failure), {"authMethods": AUTH_METHODS}) from None
-        await self.harness.set_environment(env)
-        self._require_key()
-        self._signed_out = False
-        return {}
+        return await self.keys.authenticate(inbound, method)
 
     async def logout(self, _: Inbound, __: Params) -> Params:
-        """``logout``: stored keys are forgotten, the environment's not used (V1-AUTH-12)."""
-        try:
-            self._vault.write(None)
-        except CredentialError as failure:
-            raise RpcError(INTERNAL_ERROR, str(failure)) from None
-        self._signed_out = True
-        await self.harness.set_environment({})
-        return {}
-
-    def _require_key(self) -> None:
-        """Raise ``RpcError`` (-32000) if the configured model lacks its key."""
-        try:
-            self.harness.runtime.model(self.harness.settings.model)
-        except ModelSetupError as failure:
-            raise RpcError(AUTH_REQUIRED, str(failure), {"authMethods": AUTH_METHODS}) from None
+        """``logout``."""
+        return await self.keys.logout()
 
     # --- sessions ------------------------------------------------------------------------------
 
@@ -99,8 +73,8 @@ class Host:
         """``session/new``."""
         request = v1.validate(v1.NewSession, params)
         cwd, roots = _directories(request)
-        if self._signed_out:
-            self._require_key()
+        if self.keys.signed_out:
+            self.keys.require()
         with _explained():
             agent = await self.harness.create(cwd, roots)
         servers_of(agent).set(_servers(request))
@@ -215,6 +189,7 @@ class Host:
     def leave(self) -> None:
         """The client has gone: whatever runs, and whatever still comes to run, is cancelled."""
         self._leaving = True
+        self.keys.leave()
         for session in self.sessions.values():
             session.cancel()
 

@@ -114,6 +114,16 @@ def load(vault: Vault) -> dict[str, str]:
     return dict(data)
 
 
+def entered(text: str) -> str:
+    """The key that somebody has typed or pasted. Raises ``CredentialError`` for what is none."""
+    key = text.strip()
+    if not key:
+        raise CredentialError("no key was given")
+    if not all("!" <= character <= "~" for character in key):
+        raise CredentialError("a key has no blanks and no characters beyond ASCII")
+    return key
+
+
 def store(vault: Vault, variable: str, key: str) -> None:
     """Keep a key under a variable's name. Raises ``CredentialError``."""
     try:

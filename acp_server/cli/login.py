@@ -11,7 +11,7 @@ import os
 import sys
 
 from harness_core.config import user_file
-from harness_core.credentials import CredentialError, store, vault
+from harness_core.credentials import CredentialError, entered, store, vault
 
 VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 """The built-in providers and the variables that hold their keys."""
@@ -21,9 +21,7 @@ def login(provider: str | None) -> int:
     """Ask for a key and store it; returns the exit status."""
     try:
         variable = _variable(provider or _ask_provider())
-        key = getpass.getpass(f"Key for {variable} (not shown): ", sys.stderr).strip()
-        if not key:
-            return _say("No key was given; nothing is stored.", 1)
+        key = entered(getpass.getpass(f"Key for {variable} (not shown): ", sys.stderr))
         store(vault(user_file(os.environ).parent), variable, key)
     except (EOFError, KeyboardInterrupt):
         return _say("\nAborted; nothing is stored.", 1)

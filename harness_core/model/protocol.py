@@ -17,12 +17,14 @@ from harness_core.content import Chunk, Json, Message
 class ModelSetupError(Exception):
     """A model cannot be used as configured. The message tells the user what to set.
 
-    ``auth`` is true when what is missing is a credential.
+    ``auth`` is true when what is missing is a credential, and ``variable`` the one that would hold
+    it, if that is known.
     """
 
-    def __init__(self, message: str, *, auth: bool = False) -> None:
+    def __init__(self, message: str, *, auth: bool = False, variable: str | None = None) -> None:
         super().__init__(message)
         self.auth = auth
+        self.variable = variable
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ class Provider:
         url, key = self.base_url, self.key
         own = {name.lower(): value for name, value in self.settings.headers.items()}
         if key is None and not (own.keys() & {"authorization", "x-api-key"} or is_near(url)):
-            raise ModelSetupError(self._missing_key(), auth=True)
+            raise ModelSetupError(self._missing_key(), auth=True, variable=self.key_variable)
         return Endpoint(
             provider=self.id,
             base_url=url,

@@ -11,6 +11,7 @@ from harness_core.credentials import (
     CredentialError,
     FileVault,
     KeyringVault,
+    entered,
     environment,
     load,
     store,
@@ -43,6 +44,14 @@ def test_damage_is_said_without_saying_what_was_there(tmp_path: Path, text: str)
         load(vault)
     store(vault, "B", "new")
     assert load(vault) == {"B": "new"}
+
+
+def test_what_is_entered_is_a_key_or_nothing() -> None:
+    assert entered("  sk-1_2/3\n") == "sk-1_2/3"
+    for nothing in ("", " \n", "two words", "sk-\x00", "schlüssel"):
+        with pytest.raises(CredentialError) as failure:
+            entered(nothing)
+        assert not nothing.strip() or nothing not in str(failure.value)
 
 
 class Ring:
