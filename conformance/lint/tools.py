@@ -154,7 +154,7 @@ def _story(dialogue: Dialogue) -> Iterator[tuple[Message, Calls, Session]]:
                 _forget(calls, past.pop(session.id, set()))
             if loading[session.id]:
                 past.setdefault(session.id, set(calls))
-        elif message.kind == "tool_call" and _id(message) in past.get(session.id, ()):
+        elif message.kind == "tool_call" and loading[session.id]:
             past[session.id].discard(_id(message))
             _forget(calls, {_id(message)})
         yield message, calls, session

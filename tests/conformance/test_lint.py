@@ -565,9 +565,11 @@ def test_calls_go_on_until_a_load_that_is_asked_for_meanwhile_replays_them() -> 
     loads = [talk.ask("session/load", sessionId="s1", cwd="/p", mcpServers=[]) for _ in range(2)]
     talk.update("s1", "tool_call_update", toolCallId="t1", status="completed")
     talk.update("s1", "tool_call_update", toolCallId="t2", status="in_progress")
+    talk.tool("s1", "t3")
     talk.done(prompt, "cancelled")
     for load in loads:
-        talk.update("s1", "tool_call", toolCallId="t1", title="t", status="completed")
+        for name in ("t1", "t3"):
+            talk.update("s1", "tool_call", toolCallId=name, title="t", status="completed")
         talk.answer(load, {})
     for name in ("tool.announced", "tool.unique", "load.final"):
         assert not judged(talk.frames, name)
