@@ -8,7 +8,6 @@ by their plugins. Commands and skills that people keep as files come from ``prom
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -87,19 +86,15 @@ def explanation(
 
     ``files`` is asked only if it may be one.
     """
-    first = message.content[0] if message.content else None
-    if not isinstance(first, Text) or message.source != "prompt":
+    if message.command is None:
         return None
-    called = re.match(r"/(\S+)\s*", first.text)
-    if called is None:
-        return None
-    meaning = next((c.prompt for c in COMMANDS if c.name == called[1]), None)
+    name, words = message.command
+    meaning = next((c.prompt for c in COMMANDS if c.name == name), None)
     if meaning is None:
-        rest = first.text[called.end() :]
-        meaning = next((f.expand(rest) for f in files() if f.name == called[1]), None)
+        meaning = next((f.expand(words) for f in files() if f.name == name), None)
     if meaning is None:
         return None
-    text = f"The user gave the command /{called[1]}, which means: {meaning}"
+    text = f"The user gave the command /{name}, which means: {meaning}"
     return UserMessage(f"{message.id}-command", (Text(text),), source="context")
 
 

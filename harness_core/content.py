@@ -6,6 +6,7 @@ here knows a provider's dialect, a protocol's wire form or the session it is par
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -99,6 +100,15 @@ class UserMessage:
     content: tuple[UserBlock, ...]
     source: str = "prompt"
     role: Literal["user"] = "user"
+
+    @property
+    def command(self) -> tuple[str, str] | None:
+        """The name and the words after it if this is a prompt that begins with ``/name``."""
+        first = self.content[0] if self.content else None
+        if self.source != "prompt" or not isinstance(first, Text):
+            return None
+        called = re.match(r"/(\S+)\s*", first.text)
+        return called and (called[1], first.text[called.end() :].rstrip())
 
 
 @dataclass(frozen=True, slots=True)

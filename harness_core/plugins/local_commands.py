@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from harness_core import __version__
 from harness_core.agent import AGENT_CREATED, AGENT_DISPOSED, Agent
 from harness_core.bus import Next
-from harness_core.content import Chunk, Finish, Text, TextDelta, UserMessage
+from harness_core.content import Chunk, Finish, TextDelta, UserMessage
 from harness_core.facts import AssistantSaid
 from harness_core.loop import REQUEST, RequestDraft
 from harness_core.model.protocol import ModelConfig, ModelInfo, ModelRequest
@@ -41,12 +41,10 @@ class LocalCommand:
 
 def called(message: UserMessage) -> tuple[LocalCommand, str] | None:
     """The local command that a prompt calls, and what follows its name."""
-    first = message.content[0] if message.content else None
-    if message.source != "prompt" or not isinstance(first, Text) or first.text[:1] != "/":
+    if message.command is None or message.command[0] not in LOCAL:
         return None
-    name, _, rest = first.text[1:].strip().partition(" ")
-    command = LOCAL.get(name)
-    return None if command is None else (command, rest.strip())
+    name, words = message.command
+    return LOCAL[name], words
 
 
 class Answering:

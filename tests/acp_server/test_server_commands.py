@@ -35,6 +35,7 @@ async def commands(editor: Editor, session: str) -> dict[str, Any]:
         ("/status", "log.jsonl"),
         ("/mode", "The mode is `ask`"),
         ("/mode yolo", "There is no mode `yolo`"),
+        ("/mode\nyolo\n", "There is no mode `yolo`"),
         ("/model", "- `demo:demo`"),
         ("/model x", "There is no model `x`"),
         ("/permissions", "No answers are remembered in this project"),

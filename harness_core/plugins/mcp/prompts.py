@@ -51,12 +51,11 @@ def called(
     message: UserMessage, commands: Iterable[PromptCommand]
 ) -> tuple[PromptCommand, str] | None:
     """The command that a prompt calls, and the words after it."""
-    first = message.content[0] if message.content else None
-    if not isinstance(first, Text) or message.source != "prompt" or not first.text.startswith("/"):
+    if message.command is None:
         return None
-    name, _, rest = first.text[1:].partition(" ")
-    found = next((command for command in commands if command.name == name.strip()), None)
-    return None if found is None else (found, rest.strip())
+    name, words = message.command
+    found = next((command for command in commands if command.name == name), None)
+    return None if found is None else (found, words)
 
 
 def arguments_of(prompt: OfferedPrompt, words: str) -> dict[str, str]:

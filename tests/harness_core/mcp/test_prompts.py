@@ -44,13 +44,14 @@ def test_words_without_arguments_are_left_out() -> None:
     assert arguments_of(NONE, "a b=c") == {}
 
 
-async def test_a_prompt_is_expanded_beside_what_was_typed() -> None:
+@pytest.mark.parametrize("space", [" ", "\n", "\t "])
+async def test_a_prompt_is_expanded_beside_what_was_typed(space: str) -> None:
     async with bench(tiny("My server", "prompts")) as b:
-        await b.world.turn("/My_server:greet the world")
+        await b.world.turn(f"/My_server:greet{space}the world")
         assert 'greet {"who": "the world"}' in b.context
         assert "[assistant]\nCertainly." in b.context
         assert b.world.script.requests[-1].messages[0].content[0].text == (  # type: ignore[union-attr]
-            "/My_server:greet the world"
+            f"/My_server:greet{space}the world"
         )
 
 
