@@ -3,23 +3,28 @@
 A command arrives as ordinary text that starts with ``/name`` (V1-CMD-02) and stays in the log as it
 was typed; the model is told beside it what it means. Anything else goes to the model as it is.
 Commands that the agent answers by itself, and prompts of MCP servers, are announced here and served
-by their plugins. Commands and skills that people keep as files come from ``prompt_files``.
+by their plugins. Commands and skills that people keep as files come from ``prompt_files``. What was
+announced is announced again when it has changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acp_server.limits import Budget, cut
 from harness_core.bus import Next
 from harness_core.content import Text, UserMessage
 from harness_core.loop import PreStep
 from harness_core.plugins.local_commands import LOCAL
+from harness_core.plugins.mcp import servers_of
 from harness_core.plugins.mcp.prompts import PromptCommand
 from harness_core.plugins.prompt_files import PromptFile
-from harness_core.plugins.skills import commands_and_skills
+from harness_core.plugins.skills import prompt_files_of
+
+if TYPE_CHECKING:
+    from acp_server.sessions import AcpSession
 
 LISTED, ABOUT = 40_000, 400
 """Bytes of all commands of servers, and of what is said about one."""
@@ -52,6 +57,33 @@ COMMANDS = (
         "what to look for",
     ),
 )
+
+
+class CommandDesk:
+    """Keeps the client of one session informed of its commands (V1-CMD-01)."""
+
+    def __init__(self, session: AcpSession) -> None:
+        self._session = session
+        self._files = prompt_files_of(session.agent)
+        self._servers = servers_of(session.agent)
+        self._told: dict[str, Any] | None = None
+
+    def announce(self) -> None:
+        """Tell what there is, and from here on what it has become."""
+        self._told = None
+        self._files.changed = self._servers.prompts_changed = self._tell
+        self._files.look()
+        self._tell()
+
+    def look(self) -> None:
+        """Find out whether files have changed since the last step of a turn began."""
+        self._files.look()
+
+    def _tell(self) -> None:
+        update = announced(self._files.named, self._servers.prompts)
+        if update != self._told:
+            self._told = update
+            self._session.update(update)
 
 
 def announced(
@@ -102,6 +134,6 @@ async def explain(draft: PreStep, following: Next[PreStep, PreStep]) -> PreStep:
     """At ``agent/pre-step``: put the meaning of each command beside it."""
     messages: list[UserMessage] = []
     for message in draft.messages:
-        meaning = explanation(message, lambda: commands_and_skills(draft.agent))
+        meaning = explanation(message, lambda: prompt_files_of(draft.agent).named)
         messages += [message] if meaning is None else [message, meaning]
     return await following(replace(draft, messages=tuple(messages)))

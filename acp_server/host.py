@@ -220,7 +220,7 @@ class Host:
 
     def _announce(self, session: AcpSession) -> None:
         """What a client is told only after it knows the session (V1-NEW-12, V1-CMD-01)."""
-        session.announce()
+        session.commands.announce()
         if self._search is None:
             self._search = asyncio.ensure_future(self._find_models())
 

@@ -16,7 +16,7 @@ from acp_server.ask import AskUser
 from acp_server.capabilities import ClientCapabilities
 from acp_server.client_files import ClientFiles
 from acp_server.client_terminal import ClientTerminals
-from acp_server.commands import announced, explain
+from acp_server.commands import CommandDesk, explain
 from acp_server.elicitation import ClientUser
 from acp_server.framing import INTERNAL_ERROR
 from acp_server.options import OptionsDesk
@@ -40,9 +40,7 @@ from harness_core.harness import new_id
 from harness_core.loop import PRE_STEP, PreStep
 from harness_core.model.prices import Cost, cost
 from harness_core.model.protocol import ModelInfo, ModelSetupError
-from harness_core.plugins.mcp import servers_of
 from harness_core.plugins.options import DELEGATE, MODE, options
-from harness_core.plugins.skills import commands_and_skills
 from harness_core.session import SESSION_EVENT, SessionEvent
 from harness_core.tools.pipeline import APPROVE, EXECUTE
 
@@ -68,6 +66,7 @@ class AcpSession:
         self.peer = peer
         self._client = client
         self.options = OptionsDesk(agent, client.boolean_options, models)
+        self.commands = CommandDesk(self)
         self._terminals: dict[str, str] = {}
         """The client's terminal that shows a call, by call id."""
         self._state = self._fresh_state()
@@ -196,15 +195,6 @@ class AcpSession:
         params = {"sessionId": self.id, **params, **meta}
         return await self.peer.request(method, params, self.agent.session.log.drain)
 
-    def announce(self) -> None:
-        """Tell the slash commands, now and whenever a server's prompts change (V1-CMD-01)."""
-        servers_of(self.agent).prompts_changed = self._tell_commands
-        self._tell_commands()
-
-    def _tell_commands(self) -> None:
-        files = commands_and_skills(self.agent)
-        self.update(announced(files, servers_of(self.agent).prompts))
-
     def replay(self) -> None:
         """Send the whole conversation (V1-LOAD-02)."""
         events, state = self.agent.session.events, self._fresh_state()
@@ -279,6 +269,8 @@ class AcpSession:
             outcome = waiter.settlement.observe(event)
             if outcome is not None:
                 self._decide(waiter, outcome)
+        if isinstance(event.fact, TurnEnd):
+            self.commands.look()
 
     def _claimed(self, change: InboxChange) -> None:
         waiter, turn = self._waiting.get(change.message.id), self.agent.turn

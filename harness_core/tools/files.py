@@ -49,12 +49,12 @@ class Files:
         self.cwd = self._named[0]
         self.backend: FileBackend = backend or LocalBackend()
         self._roots = tuple(_real(root) for root in self._named)
-        self._readable = [_real(path) for path in readable]
+        self._readable = {_real(path) for path in readable}
         self._seen: dict[Path, bytes] = {}
 
     def allow_reading(self, path: Path) -> None:
         """Let ``path``, and what is below it, be read though it is outside the directories."""
-        self._readable.append(_real(path))
+        self._readable.add(_real(path))
 
     def resolve(self, path: str, *, write: bool = False) -> Path:
         """``path`` made absolute. Raises ``ToolError`` if it leads outside.

@@ -124,10 +124,10 @@ async def test_a_list_that_cannot_be_meant_is_refused(
 # --- commands -------------------------------------------------------------------------------------
 
 
-def commands(editor: Editor, session: str) -> list[str]:
+def commands(editor: Editor, session: str, since: int = 0) -> list[str]:
     """The commands that were announced last."""
     kind = "available_commands_update"
-    found = [u for u in editor.updates(session) if u["sessionUpdate"] == kind]
+    found = [u for u in editor.updates(session, since) if u["sessionUpdate"] == kind]
     return [command["name"] for command in found[-1]["availableCommands"]] if found else []
 
 
@@ -141,6 +141,25 @@ async def test_prompts_of_servers_are_announced_as_commands(tmp_path: Path, flag
         assert {"init", "My_server:two_words", "My_server:plain"} <= {*commands(editor, session)}
         await editor.turn(session, "/My_server:greet Ada\n!context")
         assert "Ada" in editor.screen(session).text()
+
+
+async def test_prompts_that_a_server_changes_are_announced_and_used(
+    tmp_path: Path, flags: Flags
+) -> None:
+    async with local(patient(flags)) as editor:
+        await editor.initialize()
+        session = await editor.new(tmp_path, mcpServers=[tiny("tiny", "prompts")])
+        await editor.turn(session, '!call mcp__tiny__compose {"word": "one"}')
+        await editor.until(
+            lambda: "tiny:composed" in commands(editor, session), "command of the server"
+        )
+        assert "tiny:greet" not in commands(editor, session)
+        await editor.turn(session, "/tiny:composed\n!context")
+        assert "composed {}" in editor.screen(session).text()
+        since = len(editor.frames)
+        await editor.turn(session, '!call mcp__tiny__compose {"word": "one"}\n!say ok')
+        await editor.turn(session, "!say nothing changed")
+        assert commands(editor, session, since) == []
 
 
 # --- sessions of their own, and ends --------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,11 +23,19 @@ async def answer(editor: Editor, session: str, text: str) -> str:
     return str(editor.screen(session, since).text())
 
 
-async def commands(editor: Editor, session: str) -> dict[str, Any]:
-    (update,) = [
-        u for u in editor.updates(session) if u["sessionUpdate"] == "available_commands_update"
+def announcements(editor: Editor, session: str, since: int = 0) -> list[dict[str, Any]]:
+    """The commands of each announcement, by name."""
+    return [
+        {command["name"]: command for command in update["availableCommands"]}
+        for update in editor.updates(session, since)
+        if update["sessionUpdate"] == "available_commands_update"
     ]
-    return {command["name"]: command for command in update["availableCommands"]}
+
+
+async def commands(editor: Editor, session: str) -> dict[str, Any]:
+    await editor.barrier()
+    (announced,) = announcements(editor, session)
+    return announced
 
 
 @pytest.mark.parametrize(
@@ -129,3 +139,145 @@ async def test_an_unknown_command_goes_to_the_model(tmp_path: Path, flags: Flags
     async with local(flags) as editor:
         session = await editor.open(tmp_path)
         assert await answer(editor, session, "/nope\n!say the model saw it") == "the model saw it"
+
+
+# --- following the disk ---------------------------------------------------------------------------
+
+
+async def test_a_command_is_used_at_once_and_announced_when_the_list_is_another(
+    tmp_path: Path, flags: Flags
+) -> None:
+    file = tmp_path / ".claude" / "commands" / "fix.md"
+    file.parent.mkdir(parents=True)
+    async with local(flags) as editor:
+        session = await editor.open(tmp_path)
+        for text, told in (
+            ("Fix it", ["Fix it"]),
+            ("---\ndescription: Fix it\n---\nMend it", []),
+            ("---\ndescription: Mend it\n---\nMend it", ["Mend it"]),
+        ):
+            file.write_text(text)
+            since = len(editor.frames)
+            said = await answer(editor, session, "/fix\n!context")
+            assert f"which means: {text.splitlines()[-1]}" in said
+            found = announcements(editor, session, since)
+            assert [one["fix"]["description"] for one in found] == told
+        file.unlink()
+        since = len(editor.frames)
+        assert "which means" not in (await answer(editor, session, "/fix\n!context"))[-20:]
+        assert ["fix" in one for one in announcements(editor, session, since)] == [False]
+
+
+async def test_a_turn_that_changes_nothing_announces_nothing(tmp_path: Path, flags: Flags) -> None:
+    async with local({**flags, "mode": "auto"}) as editor:
+        session = await editor.open(tmp_path)
+        await editor.turn(session, '!call write {"path": "a.md", "content": "x"}\n!say ok')
+        await editor.turn(session, "/help")
+        assert len(announcements(editor, session)) == 1
+
+
+async def test_a_skill_that_the_agent_writes_is_announced_in_the_turn_and_known_to_the_model(
+    tmp_path: Path, flags: Flags
+) -> None:
+    skill = '{"path": ".claude/skills/pdf/SKILL.md", "content": "Fill forms"}'
+    async with local({**flags, "mode": "auto"}) as editor:
+        session = await editor.open(tmp_path)
+        since = len(editor.frames)
+        said = await answer(editor, session, f"!call write {skill}\n!context system")
+        assert "pdf: Fill forms" in said
+        (found,) = announcements(editor, session, since)
+        assert found["pdf"]["description"] == "Fill forms"
+
+
+async def test_what_changed_while_a_turn_ran_is_announced_before_it_is_answered(
+    tmp_path: Path, flags: Flags
+) -> None:
+    folder = tmp_path / ".claude" / "commands"
+    folder.mkdir(parents=True)
+    async with local(flags) as editor:
+        session = await editor.open(tmp_path)
+        prompt = await editor.prompt(session, "!say begun\n!hang")
+        await editor.says(session, "begun")
+        (folder / "late.md").write_text("Do it late")
+        await editor.cancel(session)
+        answered = (await prompt.wait()).index
+        assert "late" in announcements(editor, session)[-1]
+        assert announcements(editor, session, answered) == []
+
+
+async def test_each_session_follows_its_own_directories(tmp_path: Path, flags: Flags) -> None:
+    async with local(flags) as editor:
+        await editor.initialize()
+        places = [tmp_path / "one", tmp_path / "two"]
+        for place in places:
+            place.mkdir()
+        one, two = [await editor.new(place) for place in places]
+        folder = places[0] / ".acp-harness" / "commands"
+        folder.mkdir(parents=True)
+        (folder / "mine.md").write_text("Mine")
+        for session in (one, two):
+            await editor.turn(session, "!say ok")
+        assert "mine" in announcements(editor, one)[-1]
+        assert len(announcements(editor, two)) == 1
+
+
+async def test_a_directory_that_is_added_by_a_load_brings_its_commands(
+    tmp_path: Path, flags: Flags
+) -> None:
+    inside, beside = tmp_path / "inside", tmp_path / "beside"
+    inside.mkdir()
+    folder = beside / ".claude" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "fix.md").write_text("Fix it")
+    async with local(flags) as editor:
+        session = await editor.open(inside)
+        await editor.turn(session, "!say ok")
+        params = {"sessionId": session, "cwd": str(inside), "mcpServers": []}
+        params["additionalDirectories"] = [str(beside)]
+        await editor.request("session/resume", params)
+        await editor.barrier()
+        assert "fix" in announcements(editor, session)[-1]
+        assert "which means: Fix it" in await answer(editor, session, "/fix\n!context")
+
+
+async def test_a_broken_file_is_told_once_and_stops_nothing(tmp_path: Path, flags: Flags) -> None:
+    folder = tmp_path / ".claude" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "front.md").write_text("---\ndescription: x\nno end")
+    (folder / "ok.md").write_text("Fine")
+    async with local(flags) as editor:
+        session = await editor.open(tmp_path)
+        assert "ok" in (await commands(editor, session))
+        told = await answer(editor, session, "/ok\n!context")
+        assert f"{folder / 'front.md'} is not used: its front matter has no end" in told
+        assert "which means: Fine" in told
+        assert "is not used" not in await answer(editor, session, "!say again")
+        (folder / "latin.md").write_bytes("Grüße".encode("latin-1"))
+        told = await answer(editor, session, "!say again")
+        assert "latin.md is not used: it is not UTF-8 text" in told
+        assert "front.md" not in told
+
+
+async def test_of_very_many_broken_files_a_few_are_named(tmp_path: Path, flags: Flags) -> None:
+    folder = tmp_path / ".claude" / "commands"
+    folder.mkdir(parents=True)
+    for number in range(100):
+        (folder / f"{number}.md").write_text("---\nno end")
+    async with local(flags) as editor:
+        session = await editor.open(tmp_path)
+        told = await answer(editor, session, "!say ok")
+        assert told.count("is not used") == 3
+        assert "97 more files of commands and skills are not used" in told
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names of any bytes")
+async def test_a_name_that_is_no_text_hides_no_other_command(tmp_path: Path, flags: Flags) -> None:
+    folder = tmp_path / ".claude" / "skills"
+    for name in (b"Gr\xfc\xdfe", b"ok"):
+        skill = folder / os.fsdecode(name) / "SKILL.md"
+        skill.parent.mkdir(parents=True)
+        skill.write_text("Do it")
+    async with local(flags) as editor:
+        session = await editor.open(tmp_path)
+        assert "ok" in (await commands(editor, session))
+        assert "- ok: Do it" in await answer(editor, session, "!context system")

@@ -27,6 +27,7 @@ TOOLS: dict[str, dict[str, Any]] = {
         "long",
         "grow",
         "shrink",
+        "compose",
         "refuse",
         "ask",
         "late",
@@ -97,6 +98,10 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
             tools.pop("echo")
             send({"method": "notifications/tools/list_changed"})
             return text("shrunk")
+        case "compose":
+            PROMPTS[:] = [{"name": "composed", "description": arguments.get("word", "")}]
+            send({"method": "notifications/prompts/list_changed"})
+            return text("composed")
         case "ask":
             schema = {"type": "object", "properties": {}}
             params = {"message": "?", "requestedSchema": schema}
