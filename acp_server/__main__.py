@@ -5,8 +5,12 @@ The guard on the standard streams stands before anything else is imported.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+
+UTF8 = ["-X", "utf8"]
+"""Python's options for UTF-8 in everything."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,6 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def serve_stdio(flags: dict[str, object]) -> int:
     """Serve ACP on the process's standard streams until the client has gone."""
+    _speak_utf8()
     from acp_server.stdio import guard
 
     source, target = guard()
@@ -33,6 +38,13 @@ def serve_stdio(flags: dict[str, object]) -> int:
     gc.set_threshold(10_000, 20, 20)
     asyncio.run(serve(source, target, flags))
     return 0
+
+
+def _speak_utf8() -> None:
+    """Begin again, as the same process, if names of files are something else than UTF-8 here:
+    editors write them in UTF-8 whatever the locale."""
+    if sys.getfilesystemencoding() != "utf-8" and sys.orig_argv[1:3] != UTF8:
+        os.execv(sys.executable, [sys.executable, *UTF8, *sys.orig_argv[1:]])
 
 
 if __name__ == "__main__":

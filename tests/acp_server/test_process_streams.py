@@ -102,26 +102,49 @@ async def test_separators_are_text_in_both_directions(tmp_path: Path, env: Env) 
                 assert len(frame.raw.decode().splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    "locale",
-    [
-        {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"},
-        {
-            "LC_ALL": "POSIX",
-            "PYTHONUTF8": "0",
-            "PYTHONIOENCODING": "cp1252",
-            "PYTHONWARNINGS": "default",
-        },
-    ],
-    ids=["latin-1", "cp1252"],
-)
-async def test_text_is_utf8_whatever_the_locale(tmp_path: Path, env: Env, locale: Env) -> None:
-    text = "Messgerät 日本 😀"
-    (tmp_path / "file").write_text(text, encoding="utf-8")
-    async with spawned(tmp_path, {**env, **locale}) as editor:
-        session = await editor.open(tmp_path)
-        await editor.turn(session, f'!say {text}\n!call read {{"path": "file"}}\n!result')
-        assert editor.screen(session).text().count(text) == 2
+ODD = "Messgerät 日本 😀"
+LOCALES = {
+    "latin-1": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"},
+    "cp1252": {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONIOENCODING": "cp1252:strict"},
+    "uncoerced": {"LC_CTYPE": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    "utf-16": {"LC_ALL": "C", "PYTHONIOENCODING": "utf-16"},
+    "unknown": {"LC_ALL": "tr_TR.ISO-8859-9", "LANG": "zh_CN.GBK"},
+    "none": {},
+}
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+async def test_text_is_utf8_whatever_the_locale(tmp_path: Path, env: Env, locale: str) -> None:
+    """On the pipes, in files and their names, in what commands are and print, and in the log."""
+    place, log = tmp_path / ODD, tmp_path / "log"
+    place.mkdir()
+    (place / "AGENTS.md").write_text(f"rules: {ODD}", encoding="utf-8")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("write", {"path": f"{ODD}.txt", "content": f"{ODD}\r\nlast\n"}),
+        ("read", {"path": f"{ODD}.txt"}),
+        ("edit", {"path": f"{ODD}.txt", "old_text": "日本", "new_text": "日本語"}),
+        ("grep", {"pattern": "日本語"}),
+        ("shell", {"command": f"echo '{ODD}'; echo '{ODD}' > printed"}),
+    ]
+    script = "\n!say then\n".join(f"!call {name} {json.dumps(given)}" for name, given in calls)
+    settings = {"MODE": "auto", "LOG_FILE": str(log), "LOG_LEVEL": "info"}
+    odd = {**LOCALES[locale], **{f"ACP_HARNESS_{name}": to for name, to in settings.items()}}
+    async with spawned(tmp_path, {**env, **odd}) as editor:
+        await editor.initialize()
+        missing = {"name": ODD, "command": "/no/such/program", "args": [], "env": []}
+        session = await editor.new(place, mcpServers=[missing])
+        await editor.turn(session, f"!say {ODD}\n{script}\n!context system")
+        screen = editor.screen(session)
+        assert [call["status"] for call in screen.calls.values()] == ["completed"] * len(calls)
+        assert all("Messgerät 日本" in str(call["content"]) for call in screen.calls.values())
+        assert f"MCP server {ODD} is not available" in screen.text()
+        assert f"rules: {ODD}" in screen.text()
+        assert len((await editor.request("session/list", {"cwd": str(place)}))["sessions"]) == 1
+    assert (place / f"{ODD}.txt").read_bytes() == f"{ODD}\r\nlast\n".replace("本", "本語").encode()
+    assert (place / "printed").read_bytes() == f"{ODD}\n".encode()
+    (stored,) = Path(env["ACP_HARNESS_DATA_DIR"]).rglob("log.jsonl")
+    assert ODD in stored.read_text(encoding="utf-8")
+    assert ODD in log.read_text(encoding="utf-8")
 
 
 # --- sizes ----------------------------------------------------------------------------------------
