@@ -409,6 +409,47 @@ async def test_what_is_asked_of_a_session_in_one_write_happens_in_order(
         ]
 
 
+async def test_sessions_opened_in_one_write_are_each_told_of_after_their_own_answer(
+    tmp_path: Path, flags: Flags
+) -> None:
+    """But for what a load replays, which comes before it."""
+    async with local(flags) as editor:
+        await editor.initialize()
+        source, resumed, loaded = [await editor.new(tmp_path) for _ in range(3)]
+        for session in (source, resumed, loaded):
+            await editor.turn(session, "!say before")
+    plain: dict[str, Any] = {"cwd": str(tmp_path), "mcpServers": []}
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("session/new", plain),
+        ("session/fork", {**plain, "sessionId": source}),
+        ("session/resume", {**plain, "sessionId": resumed}),
+        ("session/load", {**plain, "sessionId": loaded}),
+        ("session/fork", {**plain, "sessionId": source}),
+        ("session/new", plain),
+        ("session/prompt", prompt_params(resumed, "!say after")),
+        ("session/prompt", prompt_params(loaded, "!say after")),
+    ]
+    async with local(flags) as editor:
+        await editor.initialize()
+        sent = [editor.expect(method, editor.fresh_id()) for method, _ in asked]
+        await editor.send_raw(
+            b"".join(
+                encode_line({**envelope(method, params), "id": request.id})
+                for request, (method, params) in zip(sent, asked, strict=True)
+            )
+        )
+        for request, (method, params) in zip(sent[:6], asked, strict=False):
+            session = (await request.result()).get("sessionId") or params["sessionId"]
+            answered = (await request.wait()).index
+            await editor.shown(session, lambda screen: screen.items, answered)
+            told = editor.updates(session)
+            early = told[: len(told) - len(editor.updates(session, answered))]
+            said = [u["content"]["text"] for u in early if u["sessionUpdate"].endswith("chunk")]
+            assert said == (["!say before", "before"] if method == "session/load" else [])
+            assert bool(early) is (method == "session/load")
+        assert [await request.result() for request in sent[6:]] == [{"stopReason": "end_turn"}] * 2
+
+
 def request_code(message: dict[str, Any]) -> Any:
     return message["error"]["code"] if "error" in message else "ok"
 
