@@ -140,6 +140,25 @@ def listing(scratch: Path, times: int) -> list[Row]:
     ]
 
 
+def many_sessions(scratch: Path, count: int) -> list[Row]:
+    """Sessions that come and go, one after the other, and the memory that stays."""
+    with Agent(scratch) as agent:
+        agent.prompt(agent.start(scratch), "/model")  # loads what asks for models
+
+        def resident(sessions: int) -> float:
+            for _ in range(sessions):
+                opened = agent.call("session/new", {"cwd": str(scratch), "mcpServers": []})
+                agent.prompt(opened["sessionId"], '!say x\n!call list {"path": "."}')
+                agent.call("session/close", {"sessionId": opened["sessionId"]})
+            return agent.memory()
+
+        warm = resident(count // 10)
+        grown = resident(count - count // 10) / warm - 1
+    return [
+        Row(f"memory after {count} sessions", f"{grown:+.1%}", "< 20 %", grown < 0.2),
+    ]
+
+
 @contextmanager
 def model_server() -> Iterator[str]:
     """A loopback model that streams ``DELTAS`` deltas, in a thread of its own; its base URL."""
@@ -187,7 +206,9 @@ def main() -> int:
     """Measure, print, and say by the exit status whether every goal is met."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--times", type=int, default=7, help="repetitions of each measurement")
-    times = parser.parse_args().times
+    parser.add_argument("--sessions", type=int, default=500, help="sessions that come and go")
+    given = parser.parse_args()
+    times = given.times
     with tempfile.TemporaryDirectory(prefix="acp-harness-bench-") as name:
         scratch = Path(name)
         rows = [
@@ -195,6 +216,7 @@ def main() -> int:
             *short_turns(scratch, times * 10),
             *long_turn(scratch, times),
             *over_http(scratch, times),
+            *many_sessions(scratch, given.sessions),
             *listing(scratch, times),
         ]
     marks = {True: "met", False: "MISSED", None: ""}

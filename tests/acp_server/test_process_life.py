@@ -200,3 +200,21 @@ async def test_what_was_seen_survives_a_kill(tmp_path: Path, env: Env) -> None:
         editor.process.signal(signal.SIGKILL)
         await editor.process.wait(TIMEOUT)
     await goes_on(tmp_path, env, session, "49;50;")
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+async def test_memory_does_not_grow_with_the_sessions_that_were(tmp_path: Path, env: Env) -> None:
+    """After the first ones, which load what all need, and the list of models."""
+    async with spawned(tmp_path, env) as editor:
+        await editor.turn(await editor.open(tmp_path), "/model")
+
+        async def resident(sessions: int) -> int:
+            for _ in range(sessions):
+                session = await editor.new(tmp_path)
+                await editor.turn(session, '!say ok\n!call list {"path": "."}')
+                await editor.close(session)
+            pages = Path(f"/proc/{editor.process.pid}/statm").read_text().split()[1]
+            return int(pages)
+
+        warm = await resident(60)
+        assert await resident(240) < 1.1 * warm

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from acp_server.sessions import AcpSession
 from conformance.client import RpcError, encode_line, envelope
-from harness_core.agent import Agent
 from tests.acp_server.editor import Editor, local, prompt_params
 
 pytestmark = pytest.mark.anyio
@@ -478,16 +477,29 @@ async def test_a_cancel_right_behind_a_load_and_a_prompt_cancels_the_prompt(
 # --- memory ---------------------------------------------------------------------------------------
 
 
-async def test_a_closed_session_leaves_nothing_behind(tmp_path: Path, flags: Flags) -> None:
-    def alive() -> dict[int, object]:
-        gc.collect()
-        return {id(x): x for x in gc.get_objects() if isinstance(x, AcpSession | Agent)}
+def ours() -> Counter[str]:
+    """How many objects of our own classes there are, by class."""
+    gc.collect()
+    names = (f"{type(x).__module__}.{type(x).__qualname__}" for x in gc.get_objects())
+    return Counter(name for name in names if name.startswith(("acp_server.", "harness_core.")))
 
-    before = alive()
-    async with local(flags) as editor:
+
+async def test_a_closed_session_leaves_nothing_behind(tmp_path: Path, flags: Flags) -> None:
+    async with local({**flags, "mode": "auto"}) as editor:
         await editor.initialize()
-        for _ in range(20):
-            session = await editor.new(tmp_path)
-            await editor.turn(session, '!say ok\n!call list {"path": "."}')
-            await editor.close(session)
-        assert alive().keys() <= before.keys()
+
+        async def some(count: int) -> None:
+            for _ in range(count):
+                session = await editor.new(tmp_path)
+                await editor.turn(session, '!say ok\n!call list {"path": "."}')
+                prompt = await editor.prompt(session, "!say begun\n!hang")
+                await editor.says(session, "begun")
+                await editor.close(session)
+                assert await prompt.result() == {"stopReason": "cancelled"}
+                await (await editor.load(session, tmp_path)).result()
+                await editor.request("session/delete", {"sessionId": session})
+
+        await some(10)
+        before = ours()
+        await some(30)
+        assert ours() - before == Counter()
