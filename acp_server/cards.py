@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from acp_server.content import LONGEST_DATA, shown
@@ -39,12 +39,21 @@ class Card:
     terminal: bool
 
 
-def card_of_call(tool: Tool[Any] | None, name: str, arguments: Mapping[str, Any], cwd: str) -> Card:
-    """The card of a call. Never fails: a model may have sent anything as arguments."""
+def card_of_call(
+    tool: Tool[Any] | None, name: str, arguments: Mapping[str, Any] | None, cwd: str
+) -> Card:
+    """The card of a call. Never fails: a model may have sent anything as arguments.
+
+    A call that its tool will not take, or whose arguments are no object, does nothing and shows
+    nothing of what it would have done.
+    """
     if tool is None:
         return _plain(name, "other")
     try:
-        return _translate(tool.present_call(arguments, cwd))
+        card = tool.present_call(arguments or {}, cwd)
+        if arguments is None or not tool.schema.accepts(arguments):
+            card = replace(card, locations=(), diffs=(), content=())
+        return _translate(card)
     except Exception:
         log.debug("tool %s cannot present %r", name, arguments, exc_info=True)
         return _plain(name, tool.kind)

@@ -113,7 +113,7 @@ def project(event: SessionEvent, state: State) -> Sequence[Update]:
         case ToolCalled() as fact:
             return [_called(fact, state)]
         case ToolArguments(call_id=id, arguments=text) if id in state.calls:
-            return [_rewritten(id, state.calls[id], _arguments(text), state)]
+            return [_rewritten(id, state.calls[id], _object(text) or {}, state)]
         case ToolStarted(call_id=id) if id in state.calls:
             return [_status(id, "in_progress")]
         case ToolReturned() as fact:
@@ -232,20 +232,21 @@ def _ending(turn: int, reason: Reason) -> Sequence[Update]:
 def _announced(id: str, name: str, state: State) -> Update:
     """A call whose arguments are still on their way (V1-TURN-06)."""
     state.calls[id] = CallState(name)
-    card = card_of_call(state.tool(name), name, {}, state.cwd)
+    tool = state.tool(name)
     return {
         "sessionUpdate": "tool_call",
         "toolCallId": id,
         "name": cut(name, TITLE),
         "title": cut(name, TITLE),
-        "kind": card.kind,
+        "kind": tool.kind if tool else "other",
         "status": "pending",
     }
 
 
 def _called(fact: ToolCalled, state: State) -> Update:
-    arguments = _arguments(fact.arguments)
-    card = card_of_call(state.tool(fact.name), fact.name, arguments, state.cwd)
+    given = _object(fact.arguments)
+    arguments = given or {}
+    card = card_of_call(state.tool(fact.name), fact.name, given, state.cwd)
     known = fact.call_id in state.calls
     terminal = Terminal() if card.terminal else None
     state.calls[fact.call_id] = CallState(fact.name, arguments, terminal)
@@ -329,13 +330,13 @@ def _close_calls(state: State) -> Sequence[Update]:
     return updates
 
 
-def _arguments(text: str) -> Mapping[str, Any]:
-    """The arguments of a call as far as they are an object."""
+def _object(text: str) -> Mapping[str, Any] | None:
+    """The arguments of a call if they are an object."""
     try:
         value = orjson.loads(text or "{}")
     except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _noticed(fact: Noticed, seq: int, state: State) -> Sequence[Update]:

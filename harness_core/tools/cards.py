@@ -36,7 +36,9 @@ def absolute(path: str, cwd: str) -> str:
 
 
 def shown(path: str, cwd: str) -> str:
-    """A path argument as people read it: relative if it lies below ``cwd``."""
+    """A path argument as people read it: relative if it lies below ``cwd``; nothing if missing."""
+    if not path:
+        return ""
     place = absolute(path, cwd)
     inside = place.removeprefix(cwd.rstrip(os.sep) + os.sep)
     return inside.replace(os.sep, "/") if inside != place else place
@@ -54,7 +56,9 @@ def titled(text: str) -> str:
 
 
 def inline(code: str) -> str:
-    """``code`` as Markdown inline code, whatever backticks it contains."""
+    """``code`` as Markdown inline code, whatever backticks it contains; nothing if empty."""
+    if not code:
+        return ""
     ticks = "`" * (_longest_run(code) + 1)
     pad = " " if code.startswith("`") or code.endswith("`") else ""
     return f"{ticks}{pad}{code}{pad}{ticks}"

@@ -119,7 +119,8 @@ class Shell(Tool[ShellArguments]):
         command = cards.string(arguments, "command").strip()
         title = cards.titled(command)
         whole = (cards.code(command),) if title != command else ()
-        return Card(title=cards.inline(title), kind=self.kind, content=whole, terminal=True)
+        shown = cards.inline(title) or self.name
+        return Card(title=shown, kind=self.kind, content=whole, terminal=True)
 
     def present_result(self, arguments: Mapping[str, Json], outcome: Outcome, cwd: str) -> Card:
         ran = outcome.error in (None, "failed", "timeout")

@@ -185,7 +185,6 @@ class Schema(Generic[A]):
         ``null`` for an argument that has a default means: left out. Some models fill in every
         parameter they are shown.
         """
-        from pydantic import ValidationError
         from pydantic_core import from_json
 
         try:
@@ -195,6 +194,19 @@ class Schema(Generic[A]):
             raise ToolError(text, code="invalid-arguments") from None
         if not isinstance(values, dict):
             raise ToolError("the arguments must be a JSON object", code="invalid-arguments")
+        return self._checked(values)
+
+    def accepts(self, arguments: Mapping[str, Json]) -> bool:
+        """Whether ``validate`` takes these arguments."""
+        try:
+            self._checked(arguments)
+        except ToolError:
+            return False
+        return True
+
+    def _checked(self, values: Mapping[str, Json]) -> A:
+        from pydantic import ValidationError
+
         given = {k: v for k, v in values.items() if v is not None or k in self._required}
         try:
             return self._adapter.validate_python(given)

@@ -6,13 +6,15 @@ The logs are generated; see ``logs``. Conversations of real agents are replayed 
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from acp_server.projection import State, project, replay
 from acp_server.settlement import error_of
@@ -45,6 +47,7 @@ from harness_core.facts import (
 from harness_core.model.protocol import ModelConfig
 from harness_core.session import SessionEvent
 from harness_core.tools.builtin import builtin_tools
+from harness_core.tools.tool import ToolError
 from tests.acp_server.judge import sound
 from tests.acp_server.logs import logs
 from tests.acp_server.screen import Screen
@@ -293,6 +296,32 @@ def test_a_rewritten_call_shows_what_will_run() -> None:
 def test_a_call_with_any_arguments_has_a_card(arguments: str) -> None:
     (announced,) = told(called(arguments=arguments))
     sound(announced)
+
+
+VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=9) | st.just([{}])
+NAMES = ["path", "content", "old_text", "new_text", "replace_all", "pattern", "command", "limit"]
+GIVEN = st.dictionaries(st.sampled_from([*NAMES, "entries", "timeout", "x"]), VALUES).map(
+    json.dumps
+) | st.sampled_from(["", "{", "[]", "5", "null"])
+
+
+@given(st.sampled_from(list(TOOLS)), GIVEN)
+@example("edit", '{"path": "a", "old_text": "b"}')
+@example("edit", '{"path": "a", "old_text": "", "new_text": "b"}')
+@example("write", '{"path": "a", "content": "b", "x": 1}')
+@example("list", "[]")
+def test_a_call_that_will_not_be_made_shows_what_it_is_and_no_more(name: str, text: str) -> None:
+    """And one that will be is shown with its arguments."""
+    (announced,) = told(called(name=name, arguments=text))
+    sound(announced)
+    assert announced["title"]
+    try:
+        TOOLS[name].schema.validate(text)
+    except ToolError:
+        shown = {"sessionUpdate", "toolCallId", "name", "title", "kind", "status", "rawInput"}
+        assert announced.keys() == shown
+    else:
+        assert ("locations" in announced) is (name in ("read", "write", "edit", "list"))
 
 
 def test_arguments_of_any_depth_can_be_shown() -> None:

@@ -189,6 +189,22 @@ async def test_a_tool_that_fails_is_shown_as_failed_and_the_turn_goes_on(
         assert "and on" in editor.screen(session).text()
 
 
+async def test_a_call_with_wrong_arguments_shows_no_change(tmp_path: Path, flags: Flags) -> None:
+    script = '!call edit {"path": "a"}\n!call write {"path": "a", "text": "b"}'
+    async with local({**flags, "mode": "auto"}) as editor:
+        session = await editor.open(tmp_path)
+        await editor.turn(session, script)
+        for update in editor.updates(session):
+            if update.get("status") != "failed":
+                assert not {"content", "locations"} & update.keys() or "messageId" in update
+        edit, write = editor.screen(session).calls.values()
+        assert (edit["title"], edit["rawInput"]) == ("Edit a", {"path": "a"})
+        assert (write["title"], write["rawInput"]) == ("Write a", {"path": "a", "text": "b"})
+        for call in (edit, write):
+            assert call["status"] == "failed"
+            assert "invalid arguments" in str(call["content"])
+
+
 async def test_calls_side_by_side_each_have_their_own_card(tmp_path: Path, flags: Flags) -> None:
     for name in "abcd":
         (tmp_path / name).write_text(f"this is {name}")

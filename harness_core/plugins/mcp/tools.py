@@ -60,6 +60,10 @@ class GivenSchema(Schema[Mapping[str, Json]]):
             raise ToolError("the arguments must be a JSON object", code="invalid-arguments")
         return values
 
+    def accepts(self, arguments: Mapping[str, Json]) -> bool:
+        """Any object may be what its owner wants."""
+        return True
+
 
 class McpTool(Tool[Mapping[str, Json]]):
     """A tool that a server offers."""

@@ -32,6 +32,11 @@ TITLES = [
     ("shell", {"command": "git status"}, "`git status`"),
     ("shell", {"command": "echo a\necho b"}, "`echo a echo b`"),
     ("plan", {"entries": []}, "Update the plan"),
+    ("read", {}, "Read"),
+    ("edit", {"path": 5}, "Edit"),
+    ("glob", {}, "Find"),
+    ("grep", {}, "Search"),
+    ("shell", {}, "shell"),
 ]
 
 
