@@ -14,6 +14,7 @@ import anyio
 
 from acp_server.rpc import ConnectionLost, PeerError
 from harness_core.bus import Next
+from harness_core.tools.output import plain_text
 from harness_core.tools.pipeline import Call
 from harness_core.tools.process import shell_command
 from harness_core.tools.shell import QUIET, Limits, Shell
@@ -122,11 +123,11 @@ class ClientTerminals:
 
 
 def _text(answer: Any) -> str:
-    """The output in an answer; a pseudo terminal's line ends are made plain."""
+    """The output in an answer, made plain: it is a pseudo terminal's."""
     output = answer.get("output") if isinstance(answer, Mapping) else None
     text = output if isinstance(output, str) else ""
     cut = "[the beginning is left out]\n" if text and answer.get("truncated") is True else ""
-    return cut + (text.replace("\r\n", "\n").removesuffix("\n") or "(no output)")
+    return cut + (plain_text(text).removesuffix("\n") or "(no output)")
 
 
 def result(answer: Any) -> ToolOutput:

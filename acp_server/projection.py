@@ -49,6 +49,7 @@ from harness_core.facts import (
     UserSaid,
 )
 from harness_core.session import SessionEvent
+from harness_core.tools.cards import fenced
 from harness_core.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -305,11 +306,11 @@ def rest(id: str, state: State, time: int) -> Sequence[Update]:
 def _shown(id: str, output: str | None) -> Sequence[Update]:
     if output is None:
         return ()
-    return [{**_status(id, "in_progress"), "content": [_text(output)]}]
+    return [{**_status(id, "in_progress"), "content": [_printed_text(output)]}]
 
 
-def _text(text: str) -> dict[str, Any]:
-    return content_item({"type": "text", "text": text})
+def _printed_text(text: str) -> dict[str, Any]:
+    return content_item({"type": "text", "text": fenced(text)})
 
 
 def _returned(fact: ToolReturned, state: State) -> Update:
@@ -318,7 +319,7 @@ def _returned(fact: ToolReturned, state: State) -> Update:
     update = _update(fact.call_id, card)
     if fact.error == "aborted" and call.terminal is not None and call.terminal.text:
         # It ended without a word of its own: what it had printed stays on the screen.
-        update["content"] = [_text(call.terminal.text), *card.content]
+        update["content"] = [_printed_text(call.terminal.text), *card.content]
     update["status"] = "completed" if fact.error is None else "failed"
     return update
 

@@ -8,9 +8,9 @@ near the size of the output itself.
 from __future__ import annotations
 
 import base64
-import codecs
 
 from acp_server.limits import last
+from harness_core.tools.output import Unescaped, last_states
 
 WINDOW = 8_000
 """Characters of output that are shown while a command runs."""
@@ -26,7 +26,7 @@ class Terminal:
     """Feed it the logged output; it says what to show, and when. Pure: time is the log's."""
 
     def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._unescaped = Unescaped()
         self._tail = ""
         self._cut = False
         self._new = 0
@@ -34,9 +34,11 @@ class Terminal:
 
     def feed(self, data: str, time: int) -> str | None:
         """Take base64 ``data`` logged at ``time`` (epoch ms); the text to show, if any."""
-        text = self._decoder.decode(base64.b64decode(data))
+        text = self._unescaped.feed(base64.b64decode(data))
         self._new += len(text)
         self._tail += text
+        if "\r" in self._tail:  # the last may be the first half of a line ending
+            self._tail = last_states(self._tail) + "\r" * self._tail.endswith("\r")
         if len(self._tail) > WINDOW:
             self._tail, self._cut = self._tail[-WINDOW:], True
         enough = self._new >= WINDOW // 2 and self._new >= len(self._tail) // 2
@@ -54,5 +56,5 @@ class Terminal:
 
     @property
     def text(self) -> str:
-        """The end of what was printed so far."""
-        return ("…\n" if self._cut else "") + last(self._tail, LARGEST)
+        """The end of what was printed so far, as plain as the result will be."""
+        return ("…\n" if self._cut else "") + last(self._tail.removesuffix("\r"), LARGEST)

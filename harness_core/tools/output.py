@@ -6,6 +6,7 @@ UTF-8 character in two.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections import deque
 from dataclasses import dataclass
@@ -132,20 +133,49 @@ def excerpt(data: bytes, head: int, tail: int) -> Excerpt:
     return Excerpt(plain(first), plain(last), len(data) - len(first) - len(last))
 
 
-_ESCAPES = re.compile(
-    r"\x1b (?: \[ [0-?]* [ -/]* [@-~] | [\]P^_X] [^\x07\x1b]* (?: \x07 | \x1b\\ ) | [ -/]* [0-~] )",
-    re.VERBOSE,
+_ESCAPE = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]P^_X][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~]?)"
 )
+_UNFINISHED = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|[\]P^_X]([^\x07\x1b\n]*)\x1b?|[ -/]*)\Z")
 
 
 def plain(data: bytes) -> str:
     """Output as text: no escape sequences, and of a line drawn over and over the last state."""
-    text = data.decode("utf-8", "replace")
+    return plain_text(data.decode("utf-8", "replace"))
+
+
+def plain_text(text: str) -> str:
+    """The same of output that is text already."""
     if "\x1b" in text:
-        text = _ESCAPES.sub("", text)
-    if "\r" in text:
-        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    return text
+        text = _ESCAPE.sub("", _UNFINISHED.sub("", text))
+    return last_states(text)
+
+
+def last_states(text: str) -> str:
+    """``text`` with the last state of each line that was drawn over and over."""
+    if "\r" not in text:
+        return text
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+
+
+class Unescaped:
+    """Output in pieces as text without escape sequences, wherever the pieces are cut."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = ""
+        """The beginning of a sequence."""
+
+    def feed(self, data: bytes) -> str:
+        """The text that the next bytes bring."""
+        text = self._held + self._decoder.decode(data)
+        self._held = ""
+        if "\x1b" not in text:
+            return text
+        if unfinished := _UNFINISHED.search(text):
+            text = text[: unfinished.start()]
+            self._held = unfinished[0][:2] + unfinished[0][2 + len(unfinished[1] or "") :]
+        return _ESCAPE.sub("", text)
 
 
 def whole(data: bytes) -> bytes:

@@ -192,14 +192,14 @@ async def test_an_error_of_the_editor_is_the_calls_and_all_is_released(
         assert terminals.released == terminals.created
 
 
-async def test_a_terminals_line_ends_are_plain_and_a_missing_signal_is_fine(
+async def test_a_terminals_output_is_plain_and_a_missing_signal_is_fine(
     tmp_path: Path, auto: Flags
 ) -> None:
     answers = {
         "terminal/create": constant({"terminalId": "t"}),
         "terminal/wait_for_exit": constant({"exitCode": 0}),
         "terminal/output": constant(
-            {"output": "a\r\nb\r\n", "truncated": True, "exitStatus": {"exitCode": 0}}
+            {"output": "\x1b[1ma\x1b[0m\r\nb\r\n", "truncated": True, "exitStatus": {"exitCode": 0}}
         ),
         "terminal/release": constant(None),
     }

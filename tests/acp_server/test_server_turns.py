@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 from conformance.client import RpcError
 from tests.acp_server.editor import local, prompt_params
+from tests.acp_server.screen import Screen
 
 pytestmark = pytest.mark.anyio
 
@@ -203,6 +206,27 @@ async def test_a_call_with_wrong_arguments_shows_no_change(tmp_path: Path, flags
         for call in (edit, write):
             assert call["status"] == "failed"
             assert "invalid arguments" in str(call["content"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+async def test_output_is_as_plain_while_it_runs_as_in_the_end(tmp_path: Path, flags: Flags) -> None:
+    """Colours mean nothing in text; a line that is drawn again shows what it shows now."""
+    command = r"printf '\033[31mred\033[0m\n10%%\r50%%'; until [ -e go ]; do sleep 0.02; done"
+    script = f"!call shell {json.dumps({'command': command})}"
+    async with local({**flags, "mode": "auto"}) as editor:
+        session = await editor.open(tmp_path)
+        prompt = await editor.prompt(session, script)
+        shown = await editor.shown(session, lambda screen: "50%" in card(screen))
+        assert card(shown) == "```\nred\n50%\n```"
+        (tmp_path / "go").touch()
+        await prompt.result()
+        assert card(editor.screen(session)) == "```\nred\n50%\n[exit code 0]\n```"
+
+
+def card(screen: Screen) -> str:
+    """The text of the content of the one call."""
+    (call,) = screen.calls.values() or ({},)
+    return "".join(item["content"]["text"] for item in call.get("content", ()))
 
 
 async def test_calls_side_by_side_each_have_their_own_card(tmp_path: Path, flags: Flags) -> None:

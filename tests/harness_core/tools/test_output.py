@@ -7,7 +7,16 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness_core.tools.output import Live, Window, excerpt, from_whole, plain, whole
+from harness_core.tools.output import (
+    Live,
+    Unescaped,
+    Window,
+    excerpt,
+    from_whole,
+    last_states,
+    plain,
+    whole,
+)
 
 texts = st.text(st.sampled_from("aé€😀\n"), max_size=60)
 chunks = st.lists(st.binary(max_size=40), max_size=20)
@@ -142,7 +151,37 @@ def test_output_as_text_shows_what_a_terminal_would() -> None:
     assert plain(b"\x1b[31mred\x1b[0m \x1b]0;title\x07end") == "red end"
     assert plain(b"10%\r50%\r100%\ndone\r\n") == "100%\ndone\n"
     assert plain(b"\xff\xfe ok") == "\ufffd\ufffd ok"
-    assert plain(b"\x1b]unfinished") == "unfinished"
+    assert plain(b"\x1b]a title without an end\nnext") == "\nnext"
+    assert plain(b"cut off\x1b[3") == "cut off"
+
+
+PIECES = [
+    b"\x1b",
+    b"[",
+    b"]",
+    b"\\",
+    b"\x07",
+    b"P",
+    b"3",
+    b"1;2",
+    b" ",
+    b"m",
+    b"x",
+    b"\r",
+    b"\n",
+    b"\xc3\xbc",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES)).map(b"".join), st.lists(st.integers(0, 9)))
+def test_output_is_as_plain_in_any_pieces(data: bytes, sizes: list[int]) -> None:
+    unescaped, text, rest = Unescaped(), "", data
+    for size in sizes:
+        text += unescaped.feed(rest[:size])
+        rest = rest[size:]
+    text += unescaped.feed(rest)
+    assert last_states(text) == plain(data)
+    assert "\x1b" not in text
 
 
 @given(st.binary(max_size=200))
