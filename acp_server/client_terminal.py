@@ -25,8 +25,11 @@ Ask: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
 OUTPUT = 64_000
 """Bytes of output that the client keeps for us; the oldest go first."""
 
-RELEASE = 5.0
-"""Seconds that a client has to release a terminal before we stop waiting for its word."""
+ANSWER = 30.0
+"""Seconds that a client has to start a command, and to say what it has printed."""
+
+GOODBYE = 0.5
+"""Seconds that a client has to say that a command was ended, or a terminal released."""
 
 
 class ClientTerminals:
@@ -41,7 +44,8 @@ class ClientTerminals:
         self._ask = ask
         self._wanted = wanted
         self._embed = embed
-        self._late: set[asyncio.Future[None]] = set()
+        self._goodbyes: set[asyncio.Future[None]] = set()
+        """Last words to the client that it has not answered."""
 
     async def execute(self, call: Call, following: Next[Call, ToolOutput]) -> ToolOutput:
         """At ``tools/execute``: take the shell's calls, let the others through."""
@@ -53,11 +57,10 @@ class ClientTerminals:
         try:
             return await self._see_through(call, terminal, timeout)
         finally:
-            with anyio.CancelScope(shield=True), anyio.move_on_after(RELEASE):
-                await self._quietly("terminal/release", terminal)
+            await self._goodbye("terminal/release", terminal)
 
     async def _create(self, call: Call) -> str:
-        """Start the command. A terminal that comes after a cancel is released all the same."""
+        """Start the command. A terminal that comes too late is released all the same."""
         program, *arguments = shell_command(str(call.arguments["command"]))
         params = {
             "command": program,
@@ -68,7 +71,10 @@ class ClientTerminals:
         }
         asking = asyncio.ensure_future(self._ask("terminal/create", params))
         try:
-            await asyncio.wait({asking})
+            await asyncio.wait({asking}, timeout=ANSWER)
+            if not asking.done():
+                asking.add_done_callback(self._release_late)
+                raise ToolError("the editor did not start it in time", code="timeout")
             answer = asking.result()
         except asyncio.CancelledError:
             asking.add_done_callback(self._release_late)
@@ -83,14 +89,12 @@ class ClientTerminals:
         return terminal
 
     def _release_late(self, asked: asyncio.Future[Any]) -> None:
-        """A terminal that was created after its turn was over is nobody's: release it."""
+        """A terminal that nobody waits for any more is nobody's: release it."""
         if asked.cancelled() or asked.exception() is not None:
             return
         terminal = asked.result().get("terminalId") if isinstance(asked.result(), Mapping) else None
         if isinstance(terminal, str):
-            release = asyncio.ensure_future(self._quietly("terminal/release", terminal))
-            self._late.add(release)
-            release.add_done_callback(self._late.discard)
+            self._say("terminal/release", terminal)
 
     async def _see_through(self, call: Call, terminal: str, timeout: float) -> ToolOutput:
         self._embed(call.id, terminal)
@@ -100,20 +104,35 @@ class ClientTerminals:
                 await self._ask("terminal/wait_for_exit", {"terminalId": terminal})
                 over = True
             if not over:
-                await self._quietly("terminal/kill", terminal)
-            answer = await self._ask("terminal/output", {"terminalId": terminal})
+                await self._goodbye("terminal/kill", terminal)
+            with anyio.fail_after(ANSWER):
+                answer = await self._ask("terminal/output", {"terminalId": terminal})
+        except TimeoutError:
+            raise ToolError("the editor did not say what it printed", code="timeout") from None
         except PeerError as error:
             raise ToolError(f"the editor lost the command: {error.message}") from None
         except ConnectionLost:
             raise ToolError("the editor has gone") from None
         except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True), anyio.move_on_after(RELEASE):
-                await self._quietly("terminal/kill", terminal)
+            await self._goodbye("terminal/kill", terminal)
             raise
         if not over:
             text = f"{_text(answer)}\n[timeout: not finished after {timeout:g} s, and ended]"
             raise ToolError(text, code="timeout")
         return result(answer)
+
+    async def _goodbye(self, method: str, terminal: str) -> None:
+        """Say it whatever happens, and wait for the answer a moment, also when cancelled."""
+        said = self._say(method, terminal)
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait({said}, timeout=GOODBYE)
+
+    def _say(self, method: str, terminal: str) -> asyncio.Future[None]:
+        """Ask without waiting, and take no offence at any answer."""
+        said = asyncio.ensure_future(self._quietly(method, terminal))
+        self._goodbyes.add(said)
+        said.add_done_callback(self._goodbyes.discard)
+        return said
 
     async def _quietly(self, method: str, terminal: str) -> None:
         try:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from conformance.answers import Files, failing, never
-from conformance.client import AgentRequest, encode_line
+from conformance.answers import Files, constant, failing, never
+from conformance.client import AgentRequest, Answerer, encode_line
 from tests.acp_server.editor import COMMAND, TIMEOUT, Editor, local
 
 pytestmark = pytest.mark.anyio
@@ -82,12 +82,35 @@ async def test_an_editor_that_denies_a_file_is_an_error_of_the_call(
         assert "permission denied" in editor.screen(session).text().lower()
 
 
-async def test_a_cancel_while_the_editor_is_asked_for_a_file(tmp_path: Path, auto: Flags) -> None:
+@pytest.mark.parametrize(
+    ("method", "script"),
+    [
+        ("fs/read_text_file", '!call read {"path": "a.txt"}'),
+        ("fs/write_text_file", '!call write {"path": "b.txt", "content": "new"}'),
+        ("elicitation/create", '!call ask {"question": "Really?"}'),
+        ("terminal/create", '!call shell {"command": "true"}'),
+        ("terminal/output", '!call shell {"command": "true"}'),
+    ],
+)
+async def test_a_cancel_while_the_editor_owes_an_answer(
+    tmp_path: Path, auto: Flags, method: str, script: str
+) -> None:
     (tmp_path / "a.txt").write_text("on disk")
-    async with local(auto, answers={"fs/read_text_file": never}) as editor:
-        session = await editor.open(tmp_path, FS)
-        running = await editor.prompt(session, '!call read {"path": "a.txt"}')
-        await editor.asks("fs/read_text_file")
+    capabilities = {**FS, "terminal": True, "elicitation": {"form": {}}}
+    answers: dict[str, Answerer] = {
+        **Files().answers(),
+        "terminal/create": constant({"terminalId": "t"}),
+        "terminal/wait_for_exit": constant({"exitCode": 0}),
+        "terminal/kill": never,
+        "terminal/release": never,
+        method: never,
+    }
+    async with local(auto, answers=answers) as editor:
+        session = await editor.open(tmp_path, capabilities)
+        running = await editor.prompt(session, script)
+        await editor.asks(method)
+        other = await editor.new(tmp_path)
+        assert await editor.turn(other, "!say not held up") == "end_turn"
         await editor.cancel(session)
         assert await running.result() == {"stopReason": "cancelled"}
         assert statuses(editor, session) == ["failed"]
