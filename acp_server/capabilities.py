@@ -48,6 +48,13 @@ TERMINAL_LOGIN: Final[dict[str, Any]] = {
 """Offered only to clients that open terminals for it; appended to the command (V1-AUTH-03, -08)."""
 
 
+OURS: Final = "acp-harness"
+"""The key of our own in metadata; what clients send us stands under it too (V1-EXT-07)."""
+
+STEERING: Final = {"supported": True}
+"""``_session/steering`` is there."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClientCapabilities:
     """What the client offers. Absent, null and malformed all mean: not (V1-INIT-09, -19)."""
@@ -116,7 +123,8 @@ def initialize_result(client: ClientCapabilities) -> dict[str, Any]:
                 "additionalDirectories": {},
             },
             "auth": {"logout": {}},
+            "_meta": {OURS: {"steering": STEERING, "fork": {"message": True}}},
         },
         "authMethods": [*logins, *([TERMINAL_LOGIN] if client.terminal_auth else [])],
-        "_meta": {"steering": {"supported": True}},
+        "_meta": {"steering": STEERING},  # where the clients that know it look for it
     }

@@ -82,6 +82,14 @@ def test_the_answer_is_valid_and_names_who_answers(client: ClientCapabilities) -
     assert result["authMethods"]
 
 
+def test_extensions_are_announced_under_a_key_of_our_own() -> None:
+    """And steering where the clients that know it look for it."""
+    result = initialize_result(ClientCapabilities())
+    ours = {"steering": {"supported": True}, "fork": {"message": True}}
+    assert result["agentCapabilities"]["_meta"] == {"acp-harness": ours}
+    assert result["_meta"] == {"steering": {"supported": True}}
+
+
 @pytest.mark.parametrize("offered", [False, True])
 def test_a_terminal_is_used_to_sign_in_only_if_the_client_has_one(offered: bool) -> None:
     methods = initialize_result(ClientCapabilities(terminal_auth=offered))["authMethods"]
