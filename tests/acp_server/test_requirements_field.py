@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from acp_server.server import METHODS
 from conformance.answers import Files, constant, failing, never
 from conformance.client import AgentRequest, Answerer, encode_line
 from tests.acp_server.editor import COMMAND, TIMEOUT, Editor, local
@@ -148,6 +149,36 @@ async def test_a_remote_server_that_never_answers_holds_up_nothing(
 
 
 # --- the connection -------------------------------------------------------------------------------
+
+
+async def test_every_wrong_parameter_is_refused_at_once(tmp_path: Path, flags: Flags) -> None:
+    """Left out, null, of another kind, or called something else: some clients do all of these."""
+    async with local(flags, allowed=["client.schema"]) as editor:
+        session = await editor.open(tmp_path)
+        cwd, prompt = str(tmp_path), [{"type": "text", "text": "!say no"}]
+        right: dict[str, dict[str, Any]] = {
+            "authenticate": {"methodId": "key"},
+            "session/new": {"cwd": cwd},
+            "session/load": {"sessionId": session, "cwd": cwd},
+            "session/resume": {"sessionId": session, "cwd": cwd},
+            "session/fork": {"sessionId": session, "cwd": cwd},
+            "session/set_mode": {"sessionId": session, "modeId": "ask"},
+            "session/set_config_option": {"sessionId": session, "configId": "mode", "value": "ask"},
+            "session/prompt": {"sessionId": session, "prompt": prompt},
+            "_session/steering": {"sessionId": session, "prompt": prompt},
+            "session/close": {"sessionId": session},
+            "session/delete": {"sessionId": session},
+        }
+        assert METHODS.keys() - right.keys() == {"session/cancel", "session/list", "logout"}
+        for method, params in right.items():
+            for key, value in params.items():
+                rest = {name: other for name, other in params.items() if name != key}
+                for wrong in ({}, {key: None}, {key: {"x": 1}}, {f"{key}Id": value}):
+                    error = await (await editor.start(method, {**rest, **wrong})).error()
+                    assert error is not None, (method, wrong)
+                    assert error.code == -32602, (method, wrong)
+        assert await editor.turn(session, "!say still here") == "end_turn"
+        assert editor.screen(session).text() == "still here"
 
 
 async def test_an_answer_without_an_id_is_ignored(tmp_path: Path, flags: Flags) -> None:
