@@ -1,7 +1,8 @@
 """``elicitation/create``: the person at the client, asked in the modes it announced (C.19).
 
 What may be asked, and what an answer means, is decided here for everybody who asks. What a question
-belongs to, a session or a request that is being served, is added by whoever passes it on.
+belongs to, a session or a request that is being served, is added by whoever passes it on. ``forms``
+is loaded when somebody is asked.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from acp_server.capabilities import ClientCapabilities
-from acp_server.forms import answer_of, form_of, message_of
 from acp_server.rpc import ConnectionLost, PeerError
 from harness_core.content import Json
 from harness_core.person import Answer, Mode, Unanswered, Unasked
@@ -41,15 +41,17 @@ class ClientUser:
 
     async def fill_in(self, message: str, schema: Mapping[str, Json], call: str | None) -> Answer:
         """Have a form filled in; the answer fits it. Raises ``Unasked`` or ``Unanswered``."""
+        from acp_server.forms import form_of
+
         self._require("form", "show forms")
         form = form_of(message, schema)
-        return answer_of(await self._put("form", message, call, requestedSchema=form), form)
+        return await self._put("form", message, call, requestedSchema=form)
 
     async def visit(self, page: str, message: str, url: str, call: str | None) -> Answer:
         """Have a URL opened. Raises ``Unasked`` or ``Unanswered``."""
         self._require("url", "open pages")
         require_harmless(url)
-        return answer_of(await self._put("url", message, call, elicitationId=page, url=url))
+        return await self._put("url", message, call, elicitationId=page, url=url)
 
     def visited(self, page: str) -> None:
         """The page with that id is done with (V1-ELIC-12)."""
@@ -60,16 +62,19 @@ class ClientUser:
         if mode not in self.modes:
             raise Unasked(f"this editor does not {what} for the agent")
 
-    async def _put(self, mode: Mode, message: str, call: str | None, **more: Any) -> Any:
+    async def _put(self, mode: Mode, message: str, call: str | None, **more: Any) -> Answer:
+        from acp_server.forms import answer_of, message_of
+
         params = {"mode": mode, "message": message_of(message), **more}
         if call is not None:
             params["toolCallId"] = call
         try:
-            return await self._ask("elicitation/create", params)
+            result = await self._ask("elicitation/create", params)
         except PeerError as error:
             raise Unanswered(f"the editor could not ask: {error.message}") from None
         except ConnectionLost:
             raise Unanswered("the editor has gone") from None
+        return answer_of(result, more.get("requestedSchema"))
 
 
 def require_harmless(url: str) -> None:

@@ -125,9 +125,9 @@ def test_a_library_brings_along_only_what_is_used_of_it() -> None:
     assert "jsonschema.validators" in loaded_by(invalid)
 
 
-def test_an_agent_starts_without_what_only_signing_in_needs() -> None:
-    page = ("acp_server.key_page", "acp_server.sign_in", "http.cookies")
-    assert within(loaded_by("import acp_server.bringup"), page) == set()
+def test_an_agent_starts_without_what_only_questions_need() -> None:
+    questions = ("acp_server.forms", "acp_server.key_page", "acp_server.sign_in", "http.cookies")
+    assert within(loaded_by("import acp_server.bringup"), questions) == set()
 
 
 def test_every_kernel_module_can_be_imported_first() -> None:
