@@ -150,6 +150,7 @@ def play(scene: Callable[[], Awaitable[None]]) -> None:
 @example([("prompt", 0, 3)], [])  # it fails, and is cancelled before that is told
 @example([("fork", 0, 0), ("cancel_request", 0, 0)], [])
 @example([("delete", 0, 0), ("prompt", 0, 0), ("cancel_request", 0, 2)], [])
+@example([("steer", 0, 12), ("load", 0, 0), ("steer", 0, 8), ("fork", 0, 0)], [NEVER])
 @given(st.lists(STEPS, max_size=30), st.lists(st.sampled_from(ANSWERS), max_size=6))
 def test_whatever_a_client_does_everything_is_answered(
     steps: list[Step], answers: list[Any]
