@@ -172,15 +172,11 @@ def _chunk(fact: AssistantChunk, chunk: Chunk, state: State) -> Sequence[Update]
 
 def _texts(kind: str, text: str, id: str) -> Sequence[Update]:
     """Text as chunks short enough for one line each."""
-    pieces = (
-        (text,)
-        if len(text) <= LONGEST_TEXT
-        else [text[i : i + LONGEST_TEXT] for i in range(0, len(text), LONGEST_TEXT)]
-    )
-    return [
-        {"sessionUpdate": kind, "content": {"type": "text", "text": piece}, "messageId": id}
-        for piece in pieces
-    ]
+    if len(text) <= LONGEST_TEXT:
+        content = {"type": "text", "text": text}
+        return ({"sessionUpdate": kind, "content": content, "messageId": id},)
+    pieces = (text[i : i + LONGEST_TEXT] for i in range(0, len(text), LONGEST_TEXT))
+    return [update for piece in pieces for update in _texts(kind, piece, id)]
 
 
 def _unstreamed(fact: AssistantSaid, state: State) -> Sequence[Update]:

@@ -140,8 +140,9 @@ class AcpSession:
     # --- to the client -------------------------------------------------------------------------
 
     def _show(self, event: SessionEvent) -> None:
-        for untold in self.agent.session.events[self._seen : event.seq]:
-            project(untold, self._state)
+        if self._seen < event.seq:
+            for untold in self.agent.session.events[self._seen : event.seq]:
+                project(untold, self._state)
         self._seen = event.seq + 1
         for update in project(event, self._state):
             if update["sessionUpdate"] != NOT_ECHOED:
