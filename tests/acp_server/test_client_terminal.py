@@ -71,7 +71,7 @@ COMMAND = asked(call("c1", "shell", '{"command": "make", "timeout": 100}'))
         {"output", "kill", "release"},
         {"release"},
     ],
-    ids=", ".join,
+    ids=lambda silent: ", ".join(sorted(silent)),
 )
 def test_a_cancel_waits_for_no_editor(silent: set[str]) -> None:
     async def scene() -> None:
