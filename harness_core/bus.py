@@ -226,8 +226,9 @@ class Bus:
                 failures.append((index, failure))
 
         listeners = self.listeners(point)
-        if len(listeners) == 1:
-            await run(0, listeners[0])
+        if len(listeners) <= 1:
+            for listener in listeners:
+                await run(0, listener)
         else:
             async with anyio.create_task_group() as group:
                 for index, listener in enumerate(listeners):
