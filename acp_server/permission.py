@@ -9,8 +9,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from acp_server.cards import CONTENT, card_of_call, diff_items, raw_input
 from acp_server.limits import Budget, cut
 from acp_server.rpc import ConnectionLost, PeerError
@@ -62,7 +60,7 @@ class PermissionDesk:
 async def foreseen(call: Call) -> Sequence[Diff]:
     """How the call would change files; nothing where that cannot be told."""
     try:
-        arguments = call.tool.schema.validate(orjson.dumps(dict(call.arguments)).decode())
+        arguments = call.tool.schema.checked(call.arguments)
         return await call.tool.foresee(arguments, Context(call.agent, call.id))
     except Exception as failure:  # the call's own result will say it
         log.debug("what %s would change cannot be told: %s", call.tool.name, failure)

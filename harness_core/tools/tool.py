@@ -194,17 +194,18 @@ class Schema(Generic[A]):
             raise ToolError(text, code="invalid-arguments") from None
         if not isinstance(values, dict):
             raise ToolError("the arguments must be a JSON object", code="invalid-arguments")
-        return self._checked(values)
+        return self.checked(values)
 
     def accepts(self, arguments: Mapping[str, Json]) -> bool:
-        """Whether ``validate`` takes these arguments."""
+        """Whether ``checked`` takes these arguments."""
         try:
-            self._checked(arguments)
+            self.checked(arguments)
         except ToolError:
             return False
         return True
 
-    def _checked(self, values: Mapping[str, Json]) -> A:
+    def checked(self, values: Mapping[str, Json]) -> A:
+        """Validate arguments that are parsed already; see ``validate``."""
         from pydantic import ValidationError
 
         given = {k: v for k, v in values.items() if v is not None or k in self._required}

@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-import orjson
-
 from harness_core.content import Json, ResultBlock, Text
 from harness_core.plugins.mcp.offer import (
     ConnectionGone,
@@ -49,20 +47,9 @@ class GivenSchema(Schema[Mapping[str, Json]]):
         """As it was given."""
         return self.given
 
-    def validate(self, arguments: str) -> Mapping[str, Json]:
-        """The arguments, if they are an object."""
-        try:
-            values = orjson.loads(arguments or "{}")
-        except ValueError as failure:
-            text = f"the arguments are not valid JSON: {failure}"
-            raise ToolError(text, code="invalid-arguments") from None
-        if not isinstance(values, dict):
-            raise ToolError("the arguments must be a JSON object", code="invalid-arguments")
-        return values
-
-    def accepts(self, arguments: Mapping[str, Json]) -> bool:
+    def checked(self, values: Mapping[str, Json]) -> Mapping[str, Json]:
         """Any object may be what its owner wants."""
-        return True
+        return values
 
 
 class McpTool(Tool[Mapping[str, Json]]):
