@@ -25,7 +25,7 @@ from acp_server.framing import (
     Request,
     Response,
 )
-from acp_server.library import jsonrpcserver
+from acp_server.jsonrpc import jsonrpcserver
 
 if TYPE_CHECKING:
     from acp_server.outbox import Outbox

@@ -7,13 +7,12 @@ worded is ``failures``'. httpx is imported with the first call, since start-up m
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 import orjson
@@ -22,6 +21,7 @@ from harness_core.content import Audio, Chunk, Failure, Finish, Image, Json, Use
 from harness_core.model.failures import ApiError, Reporter
 from harness_core.model.headers import request_id
 from harness_core.model.protocol import ModelInfo, ModelRequest, ModelSetupError
+from harness_core.stand_in import standing_in
 
 if TYPE_CHECKING:
     import httpx
@@ -54,12 +54,9 @@ def preload() -> None:
     httpx would load its command line too, and with that what that shows itself with: five
     megabytes, and twice the time that all the rest takes. It does without, if it has to.
     """
-    without = sys.modules.setdefault("httpx._main", cast(Any, None)) is None
-    import httpx  # noqa: F401
-    import httpx_sse  # noqa: F401
-
-    if without:
-        sys.modules.pop("httpx._main", None)  # somebody else may do the same just now
+    with standing_in("httpx._main", None):
+        import httpx  # noqa: F401
+        import httpx_sse  # noqa: F401
 
 
 class Nonsense(Exception):

@@ -118,10 +118,10 @@ def test_a_library_brings_along_only_what_is_used_of_it() -> None:
     """httpx has a command line, jsonrpcserver a validator; both are large and not for us."""
     calling = "from harness_core.model.http import preload; preload(); preload()"
     assert within(loaded_by(calling), ("httpx._main", "rich", "pygments", "click")) == set()
-    serving = "import acp_server.bringup, acp_server.library as l; l.jsonrpcserver()"
+    serving = "import acp_server.bringup, acp_server.jsonrpc as l; l.jsonrpcserver()"
     assert within(loaded_by(serving), LATER) == set()
     checking = 'l.jsonrpcserver().dispatch(\'{"jsonrpc": "2.0", "method": 5}\')'
-    invalid = f"import acp_server.library as l\nassert '-32600' in {checking}"
+    invalid = f"import acp_server.jsonrpc as l\nassert '-32600' in {checking}"
     assert "jsonschema.validators" in loaded_by(invalid)
 
 

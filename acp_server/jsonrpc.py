@@ -7,22 +7,21 @@ made when somebody uses it.
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
-VALIDATORS = "jsonschema.validators"
+from harness_core.stand_in import standing_in
 
 
 @cache
 def jsonrpcserver() -> Any:
     """The library. It opens its schema in a way that some Pythons warn of, and stderr is the
     user's."""
-    with warnings.catch_warnings(), _validators_later():
+    validators = ModuleType("jsonschema.validators")
+    vars(validators)["validator_for"] = lambda _: Later
+    with warnings.catch_warnings(), standing_in(validators.__name__, validators):
         warnings.simplefilter("ignore", DeprecationWarning)
         import jsonrpcserver
     return jsonrpcserver
@@ -43,15 +42,3 @@ class Later:
         from jsonschema.validators import validator_for
 
         validator_for(self._schema)(self._schema).validate(instance)
-
-
-@contextmanager
-def _validators_later() -> Iterator[None]:
-    stand_in = cast(Any, ModuleType(VALIDATORS))
-    stand_in.validator_for = lambda _: Later
-    stands = sys.modules.setdefault(VALIDATORS, stand_in) is stand_in
-    try:
-        yield
-    finally:
-        if stands:
-            del sys.modules[VALIDATORS]
