@@ -112,10 +112,12 @@ def _merge(last: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def mergeable(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether two text chunks are of one message and short enough to be one."""
-    size = len(before["content"]["text"]) + len(after["content"]["text"])
+    """Whether two updates are text of one message, and short enough to be one."""
     return (
-        before["sessionUpdate"] == after["sessionUpdate"]
-        and before.get("messageId") == after.get("messageId")
-        and size <= LONGEST_TEXT
+        "messageId" in after
+        and before.get("messageId") == after["messageId"]
+        and before["sessionUpdate"] == after["sessionUpdate"]
+        and "text" in before["content"]
+        and "text" in after["content"]
+        and len(before["content"]["text"]) + len(after["content"]["text"]) <= LONGEST_TEXT
     )

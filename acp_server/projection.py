@@ -6,7 +6,7 @@ is no client in sight, no clock and no I/O: what a replay says is what the live 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,8 +16,7 @@ import orjson
 from acp_server.cards import TITLE, Card, card_of_call, card_of_result, content_item, raw_input
 from acp_server.content import LONGEST_DATA, LONGEST_RESOURCE, shown
 from acp_server.limits import Budget, cut
-from acp_server.outbox import LONGEST_TEXT, mergeable
-from acp_server.settlement import error_of
+from acp_server.outbox import LONGEST_TEXT
 from acp_server.terminal import Terminal
 from harness_core.content import (
     Chunk,
@@ -31,7 +30,6 @@ from harness_core.content import (
 from harness_core.facts import (
     AssistantChunk,
     AssistantSaid,
-    Fact,
     LlmRetry,
     Noticed,
     PlanEntry,
@@ -141,7 +139,7 @@ def project(event: SessionEvent, state: State) -> Sequence[Update]:
 def _said(block: UserBlock, id: str) -> Sequence[Update]:
     """A block of a user's message; text of any length is shown, an attachment if there is room."""
     if isinstance(block, Text):
-        return _texts("user_message_chunk", block.text, id)
+        return texts("user_message_chunk", block.text, id)
     content = shown(block, Budget(2 * LONGEST_RESOURCE), Budget(LONGEST_DATA))
     return [{"sessionUpdate": "user_message_chunk", "content": content, "messageId": id}]
 
@@ -158,25 +156,25 @@ def _chunk(fact: AssistantChunk, chunk: Chunk, state: State) -> Sequence[Update]
             return ()
         state.streamed = True
         id = message_id(fact.turn, fact.step, fact.attempt)
-        return _texts("agent_message_chunk", chunk.text, id)
+        return texts("agent_message_chunk", chunk.text, id)
     if isinstance(chunk, ReasoningDelta):
         if not chunk.text:
             return ()
         state.streamed = True
         id = message_id(fact.turn, fact.step, fact.attempt, "thought")
-        return _texts("agent_thought_chunk", chunk.text, id)
+        return texts("agent_thought_chunk", chunk.text, id)
     if isinstance(chunk, ToolCallDelta) and chunk.name and chunk.id not in state.calls:
         return [_announced(chunk.id, chunk.name, state)]
     return ()
 
 
-def _texts(kind: str, text: str, id: str) -> Sequence[Update]:
+def texts(kind: str, text: str, id: str) -> Sequence[Update]:
     """Text as chunks short enough for one line each."""
     if len(text) <= LONGEST_TEXT:
         content = {"type": "text", "text": text}
         return ({"sessionUpdate": kind, "content": content, "messageId": id},)
     pieces = (text[i : i + LONGEST_TEXT] for i in range(0, len(text), LONGEST_TEXT))
-    return [update for piece in pieces for update in _texts(kind, piece, id)]
+    return [update for piece in pieces for update in texts(kind, piece, id)]
 
 
 def _unstreamed(fact: AssistantSaid, state: State) -> Sequence[Update]:
@@ -184,7 +182,7 @@ def _unstreamed(fact: AssistantSaid, state: State) -> Sequence[Update]:
     text = "" if state.streamed else fact.message.text
     if not text:
         return ()
-    return _texts("agent_message_chunk", text, message_id(fact.turn, fact.step, state.attempt))
+    return texts("agent_message_chunk", text, message_id(fact.turn, fact.step, state.attempt))
 
 
 def _usage(usage: Usage | None, state: State) -> Sequence[Update]:
@@ -207,7 +205,7 @@ def _discarded(fact: LlmRetry, state: State) -> Sequence[Update]:
     updates = list(_close_calls(state))
     if state.streamed:
         id = message_id(fact.turn, fact.step, fact.attempt)
-        updates += _texts("agent_message_chunk", DISCARDED, id)
+        updates += texts("agent_message_chunk", DISCARDED, id)
     state.streamed, state.attempt = False, fact.attempt + 1
     return updates
 
@@ -220,7 +218,7 @@ def _ending(turn: int, reason: Reason) -> Sequence[Update]:
         "aborted": f"Stopped: {reason.why}" if reason.cause == "hook" and reason.why else "",
         "interrupted": INTERRUPTED,
     }.get(reason.kind, "")
-    return _texts("agent_message_chunk", text, f"end-{turn}") if text else ()
+    return texts("agent_message_chunk", text, f"end-{turn}") if text else ()
 
 
 # --- tool calls --------------------------------------------------------------------------------
@@ -342,7 +340,7 @@ def _noticed(fact: Noticed, seq: int, state: State) -> Sequence[Update]:
         update = {"sessionUpdate": "notice", "severity": fact.severity, "title": fact.title}
         return [update if fact.description is None else {**update, "description": fact.description}]
     more = f": {fact.description}" if fact.description else ""
-    return _texts("agent_message_chunk", f"*{fact.title}{more}*\n\n", f"notice-{seq}")
+    return texts("agent_message_chunk", f"*{fact.title}{more}*\n\n", f"notice-{seq}")
 
 
 # --- the rest ----------------------------------------------------------------------------------
@@ -362,50 +360,3 @@ def timestamp(time: int) -> str:
 def _info(title: str | None, time: int) -> Update:
     named = None if title is None else cut(title, TITLE)
     return {"sessionUpdate": "session_info_update", "title": named, "updatedAt": timestamp(time)}
-
-
-def replay(events: Iterable[SessionEvent], state: State) -> list[Update]:
-    """A whole conversation: every call in its final state, adjacent chunks merged.
-
-    A call becomes one ``tool_call`` where it began (V1-LOAD-07); the last usage comes last. What
-    the answer to a prompt told live, that its turn failed, is text here.
-    """
-    updates: list[Update] = []
-    calls: dict[str, Update] = {}
-    usage: list[Update] = []
-    for event in events:
-        for update in (*project(event, state), *_failed(event.fact)):
-            if updates and _follows(updates[-1], update):
-                updates[-1]["content"]["text"] += update["content"]["text"]
-                continue
-            match update:
-                case {"sessionUpdate": "tool_call", "toolCallId": id}:
-                    calls[id] = update
-                    updates.append(update)
-                case {"sessionUpdate": "tool_call_update", "toolCallId": id}:
-                    calls[id].update({**update, "sessionUpdate": "tool_call"})
-                case {"sessionUpdate": "usage_update"}:
-                    usage = [update]
-                case {"sessionUpdate": "notice"}:  # live only (V1-NOTE-03)
-                    continue
-                case _:
-                    updates.append(update)
-    return updates + usage
-
-
-def _failed(fact: Fact) -> Sequence[Update]:
-    if not isinstance(fact, TurnEnd) or fact.reason.kind != "error":
-        return ()
-    text = f"*This turn failed: {error_of(fact.reason).message}*"
-    return _texts("agent_message_chunk", text, f"end-{fact.turn}")
-
-
-def _follows(last: Update, update: Update) -> bool:
-    """Whether ``update`` is more text of the message that ``last`` is text of."""
-    return (
-        "messageId" in update
-        and update["messageId"] == last.get("messageId")
-        and "text" in update["content"]
-        and "text" in last["content"]
-        and mergeable(last, update)
-    )

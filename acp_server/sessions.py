@@ -21,7 +21,8 @@ from acp_server.elicitation import ClientUser
 from acp_server.framing import INTERNAL_ERROR
 from acp_server.options import OptionsDesk
 from acp_server.permission import PermissionDesk
-from acp_server.projection import State, Update, project, replay, rest
+from acp_server.projection import State, Update, project, rest
+from acp_server.replay import replay
 from acp_server.rpc import Inbound, Peer, RpcError
 from acp_server.settlement import CANCELLED, Outcome, Settlement
 from acp_server.terminal import PAUSE

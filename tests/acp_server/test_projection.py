@@ -16,7 +16,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from acp_server.projection import State, project, replay
+from acp_server.projection import State, project
+from acp_server.replay import replay
 from acp_server.settlement import error_of
 from harness_core.content import (
     AssistantMessage,
