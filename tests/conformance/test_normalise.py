@@ -17,7 +17,7 @@ from conformance.script import missing, progress, translate
 from conformance.transcript import Event, Header, Transcript
 from tests.conformance.talk import Talk, full_talk
 
-CWD = "/home/me/work"
+CWD = "/home/me/code"
 NAMES = {"cwd": CWD, "home": "/home/me"}
 
 
@@ -162,8 +162,8 @@ texts = st.lists(paths | words | st.text(max_size=3), max_size=6).map("".join)
 
 
 @given(texts)
-@example("line one\n/home/me/work/a")
-@example("${cwd} and /home/me/work")
+@example("line one\n/home/me/code/a")
+@example("${cwd} and /home/me/code")
 def test_hiding_and_expanding_gives_the_text_back(text: str) -> None:
     raw = json.dumps({"a": text}).encode()
     assert json.loads(expand(hider(NAMES)(raw), NAMES)) == {"a": text}
@@ -200,14 +200,14 @@ def test_a_portable_transcript_has_no_times_and_no_directories() -> None:
     frames = tuple(replace(frame, time=1.5) for frame in full_talk())
     event = Event("exit", 2.5, detail=0)
     made = portable(
-        Transcript(Header(("agent", "/work/x"), "/work"), (*frames, event)), {"cwd": "/work"}
+        Transcript(Header(("agent", "/proj/x"), "/proj"), (*frames, event)), {"cwd": "/proj"}
     )
     assert {entry.time for entry in made.entries} == {0.0}
     assert made.header.command == ("agent", "${cwd}/x")
-    assert not any(b'"/work' in frame.raw for frame in made.frames)
+    assert not any(b'"/proj' in frame.raw for frame in made.frames)
 
 
-@given(st.lists(st.sampled_from(["/ho", "me/me", "/work", "x", "", "/home/me/work", " "])))
+@given(st.lists(st.sampled_from(["/ho", "me/me", "/code", "x", "", "/home/me/code", " "])))
 def test_a_path_cut_through_by_a_stream_is_made_whole(pieces: list[str]) -> None:
     pattern = re.compile(re.escape(CWD))
     mended = whole(pieces, pattern)
@@ -221,7 +221,7 @@ def test_a_path_cut_through_by_a_stream_is_made_whole(pieces: list[str]) -> None
 def test_a_cut_path_becomes_a_placeholder_in_its_first_piece() -> None:
     talk = Talk().start()
     prompt = talk.prompt()
-    for piece in ("see /ho", "me/me/wo", "rk/a.py", " and b"):
+    for piece in ("see /ho", "me/me/co", "de/a.py", " and b"):
         talk.say("s1", piece)
     talk.done(prompt)
     made = portable(Transcript(entries=tuple(talk.frames)), {"cwd": CWD})
