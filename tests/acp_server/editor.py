@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from acp_server.server import PARTING, serve
-from conformance.client import Answerer, Client, Sent
+from conformance.client import Answerer, Client, Sent, encode_line, envelope
 from conformance.lint import lint
 from conformance.process import AgentProcess
 from tests.acp_server.screen import Screen
@@ -44,6 +44,16 @@ class Editor(Client):
         """Initialize and begin a session; its id."""
         await self.initialize(capabilities)
         return await self.new(cwd)
+
+    async def pipelined(self, *asked: tuple[str, dict[str, Any]]) -> list[Sent]:
+        """Ask all of this in one write, without waiting for an answer between."""
+        sent = [self.expect(method, self.fresh_id()) for method, _ in asked]
+        lines = [
+            encode_line({**envelope(method, params), "id": request.id})
+            for request, (method, params) in zip(sent, asked, strict=True)
+        ]
+        await self.send_raw(b"".join(lines))
+        return sent
 
     async def prompt(self, session: str, *blocks: str | dict[str, Any]) -> Sent:
         """Send a prompt; what it is answered with can be awaited."""

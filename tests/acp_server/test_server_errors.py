@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conformance.client import RpcError, encode_line, envelope
+from conformance.client import RpcError
 from tests.acp_server.editor import Editor, local
 
 pytestmark = pytest.mark.anyio
@@ -122,12 +122,7 @@ async def test_wrong_settings_are_said_to_a_client_in_a_hurry_too(
         ("session/list", {}),
     ]
     async with local({**flags, "max_steps": "many"}) as editor:
-        sent = [editor.expect(method, editor.fresh_id()) for method, _ in asked]
-        lines = [
-            encode_line({**envelope(method, params), "id": request.id})
-            for request, (method, params) in zip(sent, asked, strict=True)
-        ]
-        await editor.send_raw(b"".join(lines))
+        sent = await editor.pipelined(*asked)
         errors = [await request.error() for request in sent]
         assert [error and error.data for error in errors] == [None, *[{"reason": "settings"}] * 2]
 

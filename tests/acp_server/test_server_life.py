@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conformance.client import ABSENT, NEVER, encode_line, envelope
+from conformance.client import ABSENT, NEVER
 from tests.acp_server.editor import TIMEOUT, Editor, local, prompt_params
 
 pytestmark = pytest.mark.anyio
@@ -103,12 +103,7 @@ async def test_everything_may_be_asked_in_one_write(tmp_path: Path, flags: Flags
         ("session/prompt", prompt_params("nope", "hello")),
     ]
     async with local(flags) as editor:
-        sent = [editor.expect(method, editor.fresh_id()) for method, _ in asked]
-        lines = [
-            encode_line({**envelope(method, params), "id": request.id})
-            for request, (method, params) in zip(sent, asked, strict=True)
-        ]
-        await editor.send_raw(b"".join(lines))
+        sent = await editor.pipelined(*asked)
         errors = [await request.error() for request in sent]
         assert [error and error.code for error in errors] == [None, None, None, -32002]
         assert (await sent[0].wait()).index < (await sent[1].wait()).index

@@ -381,16 +381,9 @@ async def test_what_is_asked_of_a_session_in_one_write_happens_in_order(
         ("session/delete", {"sessionId": session}),
         ("session/load", opened),
     ]
-    # The session is open again by a request that was sent before the close was answered.
-    async with local(flags, allowed=["session.closed"]) as editor:
+    async with local(flags) as editor:
         await editor.initialize()
-        sent = [editor.expect(method, editor.fresh_id()) for method, _ in asked]
-        await editor.send_raw(
-            b"".join(
-                encode_line({**envelope(method, params), "id": request.id})
-                for request, (method, params) in zip(sent, asked, strict=True)
-            )
-        )
+        sent = await editor.pipelined(*asked)
         outcomes = []
         for request in sent:
             message = (await request.wait()).message or {}
@@ -430,13 +423,7 @@ async def test_sessions_opened_in_one_write_are_each_told_of_after_their_own_ans
     ]
     async with local(flags) as editor:
         await editor.initialize()
-        sent = [editor.expect(method, editor.fresh_id()) for method, _ in asked]
-        await editor.send_raw(
-            b"".join(
-                encode_line({**envelope(method, params), "id": request.id})
-                for request, (method, params) in zip(sent, asked, strict=True)
-            )
-        )
+        sent = await editor.pipelined(*asked)
         for request, (method, params) in zip(sent[:6], asked, strict=False):
             session = (await request.result()).get("sessionId") or params["sessionId"]
             answered = (await request.wait()).index

@@ -19,6 +19,9 @@ from tests.clients.tap import pid_of, tapped
 DEMO = "demo:demo"
 FILE = "poem.txt"
 POEM = "Roses are red,\nviolets are blue,\nsugar is sweet.\n"
+LOOK = '!call read {"path": "poem.txt"}'
+EDIT = '!call edit {"path": "poem.txt", "old_text": "blue", "new_text": "green"}'
+"""What the demo model is told to do with the poem."""
 
 
 @dataclass(slots=True)

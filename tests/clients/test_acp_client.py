@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.harness import POEM, Agent
+from tests.clients.harness import EDIT, LOOK, POEM, Agent
 from tests.clients.install import from_pypi
 
 pytestmark = [
@@ -21,8 +21,6 @@ pytestmark = [
 
 Permission = Callable[[dict[str, Any]], Awaitable[str | None]]
 PATIENCE = 60.0
-LOOK = '!call read {"path": "poem.txt"}'
-EDIT = '!call edit {"path": "poem.txt", "old_text": "blue", "new_text": "green"}'
 
 
 @pytest.fixture(scope="module")

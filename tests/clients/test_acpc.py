@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.harness import POEM, Agent
+from tests.clients.harness import EDIT, LOOK, POEM, Agent
 from tests.clients.install import environment
 
 pytestmark = [
@@ -22,8 +22,6 @@ pytestmark = [
 ]
 
 PATIENCE = 60.0
-LOOK = '!call read {"path": "poem.txt"}'
-EDIT = '!call edit {"path": "poem.txt", "old_text": "blue", "new_text": "green"}'
 INTERRUPTED = 130
 """The status it leaves with when its turn was cancelled."""
 RUN = f"from acpc import cli, runner; runner._SHUTDOWN_TIMEOUT = {PATIENCE}; cli.cli()"

@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.clients.harness import POEM, Agent
+from tests.clients.harness import EDIT, LOOK, POEM, Agent
 from tests.clients.install import from_npm
 
 PATIENCE = 120.0
 """Seconds for one run of the client; it starts the agent, too."""
-LOOK = '!call read {"path": "poem.txt"}'
-EDIT = '!call edit {"path": "poem.txt", "old_text": "blue", "new_text": "green"}'
 SHELL = '!call shell {"command": "wc -l poem.txt"}'
 TURNED_DOWN = 5
 """The status it leaves with when every permission that was asked for was refused."""

@@ -7,12 +7,11 @@ import pytest
 from acp import schema
 
 from tests.clients.editor import Editor
-from tests.clients.harness import POEM, Agent
+from tests.clients.harness import LOOK, POEM, Agent
 from tests.clients.window import EVERYTHING, open_window
 
 pytestmark = pytest.mark.anyio
 
-LOOK = '!call read {"path": "poem.txt"}'
 EDIT = '!call edit {"path": "poem.txt", "old_text": "black", "new_text": "golden"}'
 UNSAVED = POEM.replace("blue", "black")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.clients.harness import POEM, Agent
+from tests.clients.harness import EDIT, LOOK, POEM, Agent
 from tests.clients.install import HERE, environment
 
 pytestmark = [
@@ -24,8 +24,6 @@ pytestmark = [
 
 PATIENCE = 60.0
 KERNEL = "acp-harness"
-LOOK = '!call read {"path": "poem.txt"}'
-EDIT = '!call edit {"path": "poem.txt", "old_text": "blue", "new_text": "green"}'
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,11 @@ import acp
 import pytest
 
 from tests.clients.editor import CANCELLED, Answer, Editor, never, refuse, reply, select
-from tests.clients.harness import POEM, Agent
+from tests.clients.harness import EDIT, LOOK, POEM, Agent
 from tests.clients.window import open_window
 
 pytestmark = pytest.mark.anyio
 
-LOOK = '!call read {"path": "poem.txt"}'
-EDIT = '!call edit {"path": "poem.txt", "old_text": "blue", "new_text": "green"}'
 BACK = '!call edit {"path": "poem.txt", "old_text": "green", "new_text": "blue"}'
 
 
